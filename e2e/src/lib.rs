@@ -19,6 +19,7 @@ pub mod process;
 pub mod product;
 pub mod programs;
 pub mod proxy;
+pub mod shell;
 pub mod steps;
 pub mod wait;
 
@@ -34,5 +35,6 @@ pub use process::{Exit, Process, ProcessSpec, Signal};
 pub use product::{Component, Launch, NAMESPACE, Options, Product, Replica};
 pub use programs::Programs;
 pub use proxy::{Fault, Proxy};
+pub use shell::Shell;
 pub use steps::{Steps, refusal};
 pub use wait::{eventually, never, stays};

@@ -84,6 +84,7 @@ pub struct Options {
     /// [`Options::with_quotas`], which also sets the flags and the manifests.
     pub quotas: Option<FailurePolicy>,
     /// The section `accurate` of the settings; `None` without Accurate's API. With it, the definition of `SubNamespace` is installed.
+    /// By default as [`WITH_ACCURATE`] says.
     pub accurate: Option<accurate::Settings>,
 }
 
@@ -103,6 +104,13 @@ impl Options {
     }
 }
 
+/// If this environment variable is set, installations serve Accurate's API too, if the test does not say otherwise.
+pub const WITH_ACCURATE: &str = "HNS_WITH_ACCURATE";
+
+fn is_with_accurate() -> bool {
+    std::env::var_os(WITH_ACCURATE).is_some_and(|value| !value.is_empty())
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -113,7 +121,8 @@ impl Default for Options {
             policies: true,
             internal_certificates: false,
             quotas: None,
-            accurate: None,
+            accurate: is_with_accurate()
+                .then(|| accurate::Settings { enabled: true, ..accurate::Settings::default() }),
         }
     }
 }
@@ -155,7 +164,12 @@ impl<'c> Product<'c> {
         let manifests = manifests::moved(manifests::read(&product.options.manifests)?, namespace)?;
         manifests::apply_crds(cluster, &manifests).await?;
         manifests::apply(cluster, &manifests::of_kinds(&manifests, &manifests::RIGHTS)?).await?;
+        manifests::apply(cluster, &manifests::of_name(&manifests, names::MISSING_PARENTS)).await?;
         if let Some(accurate) = &product.options.accurate {
+            if is_with_accurate() {
+                let all = manifests::read(&product.options.manifests.with_file_name("accurate.yaml"))?;
+                manifests::apply(cluster, &manifests::further_rights(&all, "with-accurate")?).await?;
+            }
             product.define_sub_namespaces().await?;
             product.configure_accurate(accurate).await?;
         }

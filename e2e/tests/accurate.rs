@@ -12,5 +12,6 @@ mod accurate {
     mod namespaces;
     mod scene;
     mod sub_namespaces;
+    mod switched;
     mod templates;
 }

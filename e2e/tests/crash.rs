@@ -8,6 +8,7 @@ mod crash {
     pub(crate) mod large;
     pub(crate) mod moving;
     pub(crate) mod state;
+    pub(crate) mod way;
 }
 
 use std::time::{Duration, Instant};
@@ -20,34 +21,22 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube::api::DeleteParams;
 
-use self::crash::fixture::{Turn, turn};
+use self::crash::fixture::{Turn, turn, turn_with_accurate};
 use self::crash::large;
-use self::crash::moving::Moving;
+use self::crash::moving::killed_after_any_write;
+use self::crash::way::Way;
 
 /// A replica that takes over, or restarts, works within this time: a third of the lease duration.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
 #[tokio::test]
 async fn killed_after_any_write_of_a_move_the_controller_loses_and_leaks_nothing() -> Result<()> {
-    let turn = turn().await;
-    let proxy = Proxy::start(turn.cluster())?;
-    let launch = Launch { pod_name: Some("killed".into()), server: Some(proxy.url()), ..Launch::default() };
-    let mut controller = turn.product.start(Component::Controller, launch).await?;
-    let moving = Moving::plant(turn.cluster(), "k").await?;
+    killed_after_any_write(&turn().await, Way::Parent).await
+}
 
-    let count = moving.undisturbed(&proxy).await?;
-    println!("a move takes {count} writes; the controller is killed after each of them");
-    for writes in 1..=count {
-        let killed = Instant::now();
-        let again = moving.killed_after(writes, &proxy, &mut controller).await?;
-        ensure!(again < AT_ONCE, "after a restart the first write took {again:?}");
-        println!(
-            "killed after write {writes} of {count}: access as before or as after, at work again after {again:.1?}, \
-             all as after an undisturbed move after {:.1?}",
-            killed.elapsed()
-        );
-    }
-    Ok(())
+#[tokio::test]
+async fn killed_after_any_write_for_another_template_the_controller_loses_and_leaks_nothing() -> Result<()> {
+    killed_after_any_write(&turn_with_accurate().await, Way::Template).await
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
-//! Two requests at the same moment, of which each would be allowed without the other: two parents that make a cycle, and an edge with
-//! a source. One replica never allows a cycle; if two replicas do, the controller reports and halts it. A conflict is kept and reported.
+//! Two requests at the same moment, of which each would be allowed without the other: two parents that make a cycle, an edge with a
+//! source, and an anchor with a namespace that names it as its missing parent. One replica never allows a cycle; if two replicas do, the
+//! controller reports and halts it. A conflict is kept and reported. The anchor gets nothing.
 
 #![expect(
     clippy::unwrap_used,
@@ -10,12 +11,17 @@
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use hns_api::{HierarchyConfiguration, labels};
+use hns_api::names::MISSING_PARENTS;
+use hns_api::{HierarchyConfiguration, SubnamespaceAnchor, labels};
 use hns_e2e::steps::HIERARCHY;
-use hns_e2e::{Cluster, Component, Launch, Options, Product, Steps, eventually};
+use hns_e2e::{
+    Cluster, Component, Launch, NAMESPACE, Options, Product, Replica, Signal, Steps, eventually, refusal,
+};
 use k8s_openapi::api::admissionregistration::v1::{MatchCondition, ValidatingWebhookConfiguration};
-use kube::Api;
-use kube::api::{DeleteParams, PostParams};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::json;
 
 const ROUNDS: usize = 1_000;
 const TOGETHER: usize = 900;
@@ -34,18 +40,21 @@ async fn attempt(steps: &Steps, child: &str, parent: &str) -> Tried {
 }
 
 fn code(tried: &Tried) -> u16 {
-    match &tried.outcome {
-        Ok(_) => 200,
-        Err(kube::Error::Api(status)) => status.code,
-        Err(error) => panic!("{error}"),
+    tried.outcome.as_ref().map_or_else(status, |_| 200)
+}
+
+fn status(error: &kube::Error) -> u16 {
+    match error {
+        kube::Error::Api(status) => status.code,
+        error => panic!("{error}"),
     }
 }
 
-async fn parents(steps: &Steps, names: [&str; 2]) -> [String; 2] {
-    let mut parents = [String::new(), String::new()];
+async fn parents<const N: usize>(steps: &Steps, names: [&str; N]) -> [String; N] {
+    let mut parents = [const { String::new() }; N];
     for (parent, name) in parents.iter_mut().zip(names) {
-        let hierarchy = steps.hierarchies(name).get(HIERARCHY).await.unwrap();
-        *parent = hierarchy.spec.parent.unwrap_or_default();
+        let hierarchy = steps.hierarchies(name).get_opt(HIERARCHY).await.unwrap();
+        *parent = hierarchy.and_then(|it| it.spec.parent).unwrap_or_default();
     }
     parents
 }
@@ -96,19 +105,7 @@ async fn one_replica_never_lets_both_through_and_always_one() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_two_replicas_let_through_is_reported_and_halts_only_its_members() {
     let cluster = Cluster::start().await.unwrap();
-    // The test changes the registrations itself.
-    let controller_args = vec!["--manage-registrations=false".to_owned()];
-    let options = Options { controller_args, ..Options::default() };
-    let product = Product::install(&cluster, options).await.unwrap();
-    let _first = product.start_webhook().await.unwrap();
-    let port = {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.local_addr().unwrap().port()
-    };
-    let launch = Launch { webhook_port: Some(port), ..Launch::default() };
-    let _second = product.start(Component::Webhook, launch).await.unwrap();
-    let _controller = product.start_controller().await.unwrap();
-    split_by_user(&cluster, product.webhook_port(), port).await;
+    let (_product, _replicas) = with_two_replicas(&cluster).await;
 
     let admin = Steps::of(cluster.admin());
     let [alice, bob] = users(&cluster, ["a", "b"]).await;
@@ -133,6 +130,118 @@ async fn what_two_replicas_let_through_is_reported_and_halts_only_its_members() 
     }
     println!("60 rounds against two replicas, {cycles} cycles, the slowest shown after {slowest:?}");
     assert!(slowest < Duration::from_secs(2), "{slowest:?}");
+}
+
+/// Alice names a missing parent, and Bob, who is no admin of her namespaces, creates it by an anchor. He never gets a right there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_anchor_takes_no_namespace_that_names_it_at_the_same_moment_at_another_replica() {
+    const PAIRS: usize = 60;
+    let cluster = Cluster::start().await.unwrap();
+    let (_product, replicas) = with_two_replicas(&cluster).await;
+    let admin = Steps::of(cluster.admin());
+    let [alice, bob] = ["alice", "bob"].map(|user| Steps::of(cluster.client_as(user, &[])));
+    admin.create_namespace("bobs").await.unwrap();
+    admin.make_admin("bobs", "bob").await.unwrap();
+    // Not `update` on hierarchies, which would make her an admin of every namespace.
+    for command in [
+        &[
+            "create",
+            "clusterrole",
+            "names",
+            "--verb=create",
+            "--resource=namespaces,hierarchyconfigurations.hnc.x-k8s.io",
+        ][..],
+        &["create", "clusterrolebinding", "names", "--clusterrole=names", "--user=alice"],
+    ] {
+        cluster.kubectl().args(command.iter().copied()).ok().await.unwrap();
+    }
+    let pair = |round: usize| [format!("parent-{round}"), format!("alices-{round}")];
+    let children = (0..PAIRS).map(|round| pair(round)[1].clone());
+    join_all(children.map(async |child| {
+        admin.create_namespace(&child).await.unwrap();
+        admin.make_admin(&child, "alice").await.unwrap();
+        // An object that exists already is changed by one request.
+        admin.set_parent(&child, "").await.unwrap();
+    }))
+    .await;
+    let mut answers = std::collections::BTreeMap::<[u16; 2], usize>::new();
+    for (round, [parent, child]) in (0..PAIRS).map(pair).enumerate() {
+        let anchor = async {
+            tokio::time::sleep(Duration::from_millis(3 * u64::try_from(round % 10).unwrap())).await;
+            bob.create_anchor("bobs", &parent).await
+        };
+        let (anchor, naming) = tokio::join!(anchor, attempt(&alice, &child, &parent));
+        let anchor = anchor.map_or_else(|error| status(&error), |_| 201);
+        *answers.entry([anchor, code(&naming)]).or_default() += 1;
+    }
+    println!("{PAIRS} anchors and namings: {answers:?}");
+    // A naming that the webhook did not retract keeps anchors for ten seconds.
+    let anchors = bob.anchors("bobs");
+    eventually("every anchor is Ok or in conflict", Duration::from_secs(30), async || {
+        let anchors = anchors.list(&ListParams::default()).await.map_err(|error| error.to_string())?;
+        let is_open = |it: &&SubnamespaceAnchor| !matches!(it.state(), Some("Ok" | "Conflict"));
+        match anchors.iter().find(is_open) {
+            Some(open) => Err(format!("{open:?}")),
+            None => Ok(()),
+        }
+    })
+    .await
+    .unwrap();
+    let mut taken = Vec::new();
+    for [parent, child] in (0..PAIRS).map(pair) {
+        let [above] = parents(&admin, [&child]).await;
+        let is_there = admin.namespaces().get_opt(&parent).await.unwrap().is_some();
+        let copies = admin.bindings(&child).get_opt("hierarchy-admin-bob-bobs").await.unwrap();
+        if (is_there && !above.is_empty()) || copies.is_some() {
+            taken.push(child);
+        }
+    }
+    assert!(taken.is_empty(), "{} of {PAIRS} are Bob's: {taken:?}", taken.len());
+    assert!(answers.len() > 1, "every pair ended in the same way, so none was a race");
+
+    // What two reviews at the same moment leave behind: an anchor that is stored, and a naming without its consent.
+    replicas[2].process().signal(Signal::STOP).unwrap();
+    bob.create_anchor("bobs", "late").await.unwrap();
+    let namings =
+        json!([{ "parent": "late", "child": "alices-0", "consentTo": [], "review": "1", "since": "" }]);
+    let patch = Patch::Merge(json!({ "data": { "namings.json": namings.to_string() } }));
+    let lists = Api::<ConfigMap>::namespaced(cluster.admin(), NAMESPACE);
+    lists.patch(MISSING_PARENTS, &PatchParams::default(), &patch).await.unwrap();
+    replicas[2].process().signal(Signal::CONT).unwrap();
+    eventually("the late anchor is in conflict", Duration::from_secs(10), async || {
+        let anchor = bob.anchors("bobs").get("late").await.map_err(|error| error.to_string())?;
+        if anchor.state() == Some("Conflict") { Ok(()) } else { Err(format!("{anchor:?}")) }
+    })
+    .await
+    .unwrap();
+    assert!(admin.namespaces().get_opt("late").await.unwrap().is_none());
+    bob.anchors("bobs").delete("late", &DeleteParams::default()).await.unwrap();
+    // A client that does not try again by itself.
+    let mut config = cluster.config();
+    config.default_retry = false;
+    config.auth_info.impersonate = Some("bob".into());
+    let again = Steps::of(Client::try_from(config).unwrap()).create_anchor("bobs", "late").await;
+    let refused = refusal(again);
+    assert_eq!(refused.code, 503, "{refused:?}");
+    assert!(refused.message.contains("make \"late\" the parent of \"alices-0\""), "{refused:?}");
+}
+
+/// An installation with two webhooks: Alice's `HierarchyConfigurations` go to the second, and everything else to the first.
+async fn with_two_replicas(cluster: &Cluster) -> (Product<'_>, [Replica; 3]) {
+    // The test changes the registrations itself.
+    let controller_args = vec!["--manage-registrations=false".to_owned()];
+    let options = Options { controller_args, ..Options::default() };
+    let product = Product::install(cluster, options).await.unwrap();
+    let first = product.start_webhook().await.unwrap();
+    let port = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap().port()
+    };
+    let launch = Launch { webhook_port: Some(port), ..Launch::default() };
+    let second = product.start(Component::Webhook, launch).await.unwrap();
+    let controller = product.start_controller().await.unwrap();
+    split_by_user(cluster, port, product.webhook_port()).await;
+    (product, [first, second, controller])
 }
 
 /// A source is created in a namespace at the moment in which the namespace gets its first child. Until the controller has labelled the
@@ -185,11 +294,7 @@ async fn edge_and_source(steps: &Steps, parent: &str, child: &str, round: usize)
     };
     let (edge, source) = tokio::join!(edge, source);
     let edge = code(&edge);
-    let source = match source {
-        Ok(_) => 201,
-        Err(kube::Error::Api(status)) => status.code,
-        Err(error) => panic!("{error}"),
-    };
+    let source = source.map_or_else(|error| status(&error), |_| 201);
     if (edge, source) == (200, 201) {
         let shown = steps.reasons(child, &["CannotPropagateObject"]).await.unwrap();
         assert!(shown[0].contains("\"same\""), "{shown:?}");

@@ -18,5 +18,8 @@ pub const OBJECT_OVERWRITTEN: &str = "ObjectOverwritten";
 /// On a source: one of its propagation annotations is invalid.
 pub const CANNOT_PARSE_SELECTOR: &str = "CannotParseSelector";
 
+/// On an anchor: it creates no subnamespace, because another request named its name as a missing parent at the same moment.
+pub const CANNOT_CREATE_SUBNAMESPACE: &str = "CannotCreateSubnamespace";
+
 /// On a hierarchical quota: the resource quota derived from it cannot be written.
 pub const CANNOT_WRITE_RESOURCE_QUOTA: &str = "CannotWriteResourceQuota";

@@ -68,6 +68,10 @@ pub const DERIVED_QUOTA: &str = "hrq.hnc.x-k8s.io";
 /// installation.
 pub const QUOTA_LEDGER: &str = "hnc-quota-ledger";
 
+/// The `ConfigMap` in which the webhook notes that a namespace names a missing parent before it allows it, in the namespace of the
+/// installation.
+pub const MISSING_PARENTS: &str = "hnc-missing-parents";
+
 /// The names of the webhooks within their configurations. They appear in every denial.
 pub mod webhooks {
     /// Validates namespaces.
@@ -118,8 +122,8 @@ pub mod policies {
     pub const QUOTAS: &str = "hns-quotas";
     /// Warns users who create a hierarchical quota. Exists only if these are not enforced.
     pub const QUOTAS_DISABLED: &str = "hns-quotas-disabled";
-    /// Labels new namespaces, where the API server serves mutating admission policies.
-    pub const NAMESPACE_LABELS: &str = "hns-namespace-labels";
+    /// Labels new namespaces, and gives new `SubNamespaces` their finalizer, where the API server serves mutating admission policies.
+    pub const DEFAULTS: &str = "hns-defaults";
     /// All validating policies.
     pub const ALL: [&str; 9] = [
         NAMESPACE_KEYS,

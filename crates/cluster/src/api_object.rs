@@ -7,7 +7,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry, ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
+    FieldsV1, ManagedFieldsEntry, ObjectMeta, OwnerReference, Time,
+};
 use kube::Resource;
 use kube::core::{ApiResource, DynamicObject, DynamicResourceScope};
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
@@ -59,6 +61,7 @@ struct Metadata<W> {
     labels: Option<BTreeMap<String, String>>,
     annotations: Option<BTreeMap<String, String>>,
     finalizers: Option<Vec<String>>,
+    owner_references: Option<Vec<OwnerReference>>,
     creation_timestamp: Option<Time>,
     deletion_timestamp: Option<Time>,
     deletion_grace_period_seconds: Option<i64>,
@@ -98,6 +101,7 @@ impl<W: Into<ManagedFieldsEntry>> From<Metadata<W>> for ObjectMeta {
             labels: read.labels,
             annotations: read.annotations,
             finalizers: read.finalizers,
+            owner_references: read.owner_references,
             creation_timestamp: read.creation_timestamp,
             deletion_timestamp: read.deletion_timestamp,
             deletion_grace_period_seconds: read.deletion_grace_period_seconds,

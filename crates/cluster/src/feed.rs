@@ -16,11 +16,12 @@ use forest::{Fact, Forest, KindId, NamespaceFact, Stream, StreamState};
 use hns_api::{HierarchyConfiguration, SubnamespaceAnchor};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::core::ApiResource;
-use kube::runtime::watcher::{Config, watcher};
+use kube::runtime::watcher::watcher;
 use kube::{Api, Client, CustomResourceExt};
 use tokio::task::JoinSet;
 
-pub use self::detail::{Detail, api_resource};
+use self::detail::everything;
+pub use self::detail::{Detail, Events, api_resource, metadata_of};
 pub(crate) use self::objects::ObjectFeeds;
 use self::stream::{Pump, Translate};
 use crate::api_object::StructureObject;
@@ -40,10 +41,10 @@ pub fn start(
     let mut tasks = JoinSet::new();
     let pump = Pump { writer: writer.clone(), metrics: metrics.clone() };
     let namespaces = Api::<StructureObject>::all_with(client.clone(), &ApiResource::erase::<Namespace>(&()));
-    tasks.spawn(pump.clone().run(Namespaces, move || watcher(namespaces.clone(), Config::default())));
+    tasks.spawn(pump.clone().run(Namespaces, move || watcher(namespaces.clone(), everything())));
     let resource = HierarchyConfiguration::api_resource();
     let hierarchies = Api::<StructureObject>::all_with(client.clone(), &resource);
-    tasks.spawn(pump.clone().run(Hierarchies, move || watcher(hierarchies.clone(), Config::default())));
+    tasks.spawn(pump.clone().run(Hierarchies, move || watcher(hierarchies.clone(), everything())));
     let anchors = Api::<StructureObject>::all_with(client.clone(), &SubnamespaceAnchor::api_resource());
     if forest.read(|forest| forest.settings().hierarchical_quotas) {
         quotas::start(client, &pump, &mut tasks);
@@ -51,7 +52,7 @@ pub fn start(
     if forest.read(|forest| forest.accurate_settings().is_some()) {
         accurate::start(client, &pump, &mut tasks);
     }
-    tasks.spawn(pump.run(Anchors { is_leading }, move || watcher(anchors.clone(), Config::default())));
+    tasks.spawn(pump.run(Anchors { is_leading }, move || watcher(anchors.clone(), everything())));
     tasks
 }
 

@@ -12,11 +12,13 @@ pub mod feed;
 pub mod handle;
 pub mod ingest;
 pub mod metrics;
+pub mod namings;
 pub mod objects;
 pub mod quota_ledger;
 pub mod quota_rights;
 pub mod readiness;
 pub mod settings;
+pub mod stored;
 
 /// Makes ring the TLS provider of this process. A second call has no effect.
 pub fn install_tls_provider() {

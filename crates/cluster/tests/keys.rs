@@ -47,6 +47,9 @@ fn the_keys_of_accurate_are_those_of_its_api() {
         (keys::CREATOR, labels::CREATED_BY_ACCURATE),
         (keys::PROPAGATE, annotations::PROPAGATE),
         (keys::FROM, annotations::FROM),
+        (keys::PROPAGATE_GENERATED, annotations::PROPAGATE_GENERATED),
+        (keys::GENERATED, annotations::GENERATED),
+        (keys::GENERATED_FALSE, annotations::GENERATED_FALSE),
         (keys::FINALIZER, names::FINALIZER),
     ] {
         assert_eq!(forest, api);

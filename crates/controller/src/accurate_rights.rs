@@ -45,7 +45,7 @@ pub(crate) async fn report(client: Client, mut forest: ForestHandle, readiness: 
     }
 }
 
-fn watched(forest: &Forest) -> Vec<Kind> {
+pub(crate) fn watched(forest: &Forest) -> Vec<Kind> {
     let Some(settings) = forest.accurate_settings() else { return Vec::new() };
     let kinds = forest.kinds().map(|(_, known)| &known.kind);
     kinds.filter(|kind| settings.watches(kind)).cloned().collect()

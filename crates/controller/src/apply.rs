@@ -15,7 +15,7 @@ use forest::plan::HncAction;
 use forest::{Fact, Name, ObjectKey, Version, keys};
 use hns_api::names::FIELD_MANAGER;
 use hns_cluster::handle::ForestHandle;
-use hns_cluster::quota_ledger::LedgerStore;
+use hns_cluster::stored::Store;
 use kube::Client;
 use kube::api::{DeleteParams, PatchParams, PostParams, Preconditions};
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ pub(crate) struct Applier<'a> {
     /// Has the kinds of objects, and the settings.
     pub(crate) forest: &'a ForestHandle,
     /// The ledger of hierarchical quotas.
-    pub(crate) ledger: &'a LedgerStore,
+    pub(crate) store: &'a Store,
 }
 
 /// The name of an action in metrics and log lines.
@@ -75,10 +75,17 @@ impl Applier<'_> {
                 .await
                 .into(),
             Action::Dialect(HncAction::UpdateAnchor { child, version, finalizers, state }) => {
-                let written = structure.change_anchor(child, version, finalizers.as_deref(), *state).await;
+                let has_ours = |it: &Vec<Box<str>>| it.iter().any(|it| **it == *keys::ANCHOR_FINALIZER);
+                if finalizers.as_ref().is_some_and(|it| !has_ours(it))
+                    && let Err(result) = Box::pin(structure.is_released_as_said(self.forest, child)).await
+                {
+                    return result;
+                }
+                let written =
+                    Box::pin(structure.change_anchor(child, version, finalizers.as_deref(), *state)).await;
                 match finalizers {
                     Some(finalizers) => {
-                        let adds_ours = finalizers.iter().any(|it| **it == *keys::ANCHOR_FINALIZER);
+                        let adds_ours = has_ours(finalizers);
                         let (namespace, uid) = (self.namespace.clone(), version.uid.clone());
                         let gone = hnc::Fact::AnchorGone(namespace, child.clone(), uid);
                         stop_if_not_found(written.into(), adds_ours, gone.into())
@@ -93,7 +100,7 @@ impl Applier<'_> {
                 structure.bind_initial_admin(user, cluster_role).await
             }
             Action::Dialect(HncAction::DeleteSubnamespace { child, version }) => {
-                structure.delete_subnamespace(child, version).await
+                Box::pin(structure.delete_subnamespace(child, version)).await
             }
             Action::Dialect(HncAction::WriteDerivedQuota { version, hard, dropped, sources, limits }) => {
                 let quota = DerivedQuota { hard, dropped, sources, limits };
@@ -106,8 +113,8 @@ impl Applier<'_> {
                 self.quotas().free_derived(version).await
             }
             Action::Dialect(HncAction::UpdateQuotaStatus { name, version, status, dropped }) => {
-                let both = (self.ledger, self.forest);
-                self.quotas().write_status(both, (name, version), (status, dropped)).await
+                let both = (self.store, self.forest);
+                Box::pin(self.quotas().write_status(both, (name, version), (status, dropped))).await
             }
             Action::CreateCopy { .. } | Action::ReplaceCopy { .. } | Action::DeleteCopy { .. } => {
                 self.write_copy(Form::Hnc, action).await
@@ -128,8 +135,15 @@ impl Applier<'_> {
             Action::Dialect(AccurateAction::DeleteNamespace { child, version }) => {
                 writer.delete_namespace(child, version).await
             }
-            Action::Dialect(AccurateAction::UpdateSubNamespace { child, version, finalizers, status }) => {
-                writer.change_sub_namespace(child, version, finalizers.as_deref(), status.as_ref()).await
+            Action::Dialect(AccurateAction::UpdateSubNamespace {
+                child,
+                version,
+                finalizers,
+                status,
+                was_stalled,
+            }) => {
+                let status = (status.as_ref(), *was_stalled);
+                writer.change_sub_namespace(child, version, finalizers.as_deref(), status).await
             }
             _ => self.write_copy(Form::Accurate, action).await,
         }
@@ -139,9 +153,9 @@ impl Applier<'_> {
         match action {
             Action::CreateCopy { key, source, content } => self.copy(form, key).create(source, content).await,
             Action::ReplaceCopy { key, version, source, content } => {
-                self.copy(form, key).replace(version, source, content).await
+                Box::pin(self.copy(form, key).replace(version, source, content)).await
             }
-            Action::DeleteCopy { key, version } => self.copy(form, key).delete(version).await,
+            Action::DeleteCopy { key, version } => Box::pin(self.copy(form, key).delete(version)).await,
             // No plan of the other API has these.
             Action::PatchNamespace { .. } | Action::Dialect(_) => WriteResult::done([]),
         }
@@ -175,7 +189,8 @@ impl Applier<'_> {
             // Users may forge a copy of Accurate's, with a field that cannot be changed.
             let is_guarded = form == Form::Hnc && forest.copied_from(namespace, key).is_some();
             let restricts = kind.restricts() && is_guarded;
-            CopyWriter { form, client, settings, namespace, kind, key, restricts }
+            let bare = form == Form::Accurate && forest.is_bare(namespace, key);
+            CopyWriter { form, client, forest: self.forest, settings, namespace, kind, key, bare, restricts }
         })
     }
 }
@@ -184,9 +199,33 @@ fn precondition(version: &Version) -> Value {
     json!({ "uid": version.uid, "resourceVersion": version.resource_version })
 }
 
+/// Sends a patch that names a version of its object, and after a conflict once more with the `uid` alone: a user can change an object
+/// all the time. So the fields of the patch must be the controller's alone. Others add finalizers too, so these are replaced in the
+/// named version only.
+async fn despite_changes<T, R>(patch: &mut Value, send: impl Fn(Value) -> R) -> kube::Result<T>
+where
+    R: Future<Output = kube::Result<T>>,
+{
+    let answer = send(patch.clone()).await;
+    if let (Err(kube::Error::Api(status)), Some(metadata)) = (&answer, patch["metadata"].as_object_mut())
+        && status.code == 409
+        && !metadata.contains_key("finalizers")
+    {
+        metadata.remove("resourceVersion");
+        return send(patch.clone()).await;
+    }
+    answer
+}
+
+/// The object in whatever version it is.
+fn of_any_version(version: &Version) -> Version {
+    Version { uid: version.uid.clone(), resource_version: "".into() }
+}
+
+/// A version without a resource version stands for any version of the object.
 fn delete_params(version: &Version) -> DeleteParams {
     let uid = Some(version.uid.to_string());
-    let resource_version = Some(version.resource_version.to_string());
+    let resource_version = Some(version.resource_version.to_string()).filter(|it| !it.is_empty());
     DeleteParams::background().preconditions(Preconditions { resource_version, uid })
 }
 

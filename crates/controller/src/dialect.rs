@@ -126,6 +126,11 @@ impl Dialect for HncAction {
         {
             return Some(outcome);
         }
+        if let Some(child) = action.dialect().and_then(Self::creates_child)
+            && let Some(outcome) = executor.check_consent(namespace, child).await
+        {
+            return Some(outcome);
+        }
         executor.check_guard(namespace, action).await
     }
 

@@ -12,11 +12,11 @@ use std::sync::Arc;
 
 use forest::core::plan::{Action, Complaint, ComplaintReason, Plan};
 use forest::{Forest, Kind, Name, ObjectKey, ObjectScope, Version};
-use hns_api::HierarchicalResourceQuota;
 use hns_api::events::{
-    CANNOT_PARSE_SELECTOR, CANNOT_PROPAGATE_OBJECT, CANNOT_UPDATE_OBJECT, CANNOT_WRITE_RESOURCE_QUOTA,
-    OBJECT_OVERWRITTEN,
+    CANNOT_CREATE_SUBNAMESPACE, CANNOT_PARSE_SELECTOR, CANNOT_PROPAGATE_OBJECT, CANNOT_UPDATE_OBJECT,
+    CANNOT_WRITE_RESOURCE_QUOTA, OBJECT_OVERWRITTEN,
 };
+use hns_api::{HierarchicalResourceQuota, SubnamespaceAnchor};
 use hns_cluster::handle::ForestHandle;
 use kube::{Client, CustomResourceExt};
 use parking_lot::Mutex;
@@ -173,6 +173,14 @@ impl EventRecorder {
         self.send(event);
     }
 
+    /// An anchor creates nothing. This happens once to an anchor.
+    pub(crate) fn record_anchor_conflict(&self, namespace: &Name, name: &Name, message: String) {
+        let (kind, version) =
+            (custom_kind::<SubnamespaceAnchor>(), self.forest.read(|it| it.anchor_version(namespace, name)));
+        let about = InvolvedObject { kind, namespace: namespace.clone(), name: name.clone(), version };
+        self.send(Event { about, reason: CANNOT_CREATE_SUBNAMESPACE, message });
+    }
+
     /// Returns whether the queue had room for the event.
     fn send(&self, event: Event) -> bool {
         let has_room = self.queue.try_send(event).is_ok();
@@ -235,9 +243,13 @@ fn writes_derived_quota<D: Dialect>(action: &Action<D>) -> bool {
     matches!(action, Action::Dialect(action) if action.derived_quota_sources().is_some())
 }
 
+fn custom_kind<K: CustomResourceExt>() -> Kind {
+    let kind = K::api_resource();
+    Kind { group: kind.group, version: kind.version, kind: kind.kind, resource: kind.plural }
+}
+
 fn quota_events(forest: &Forest, namespace: &Name, why: &str) -> Vec<Event> {
-    let kind = HierarchicalResourceQuota::api_resource();
-    let kind = Kind { group: kind.group, version: kind.version, kind: kind.kind, resource: kind.plural };
+    let kind = custom_kind::<HierarchicalResourceQuota>();
     let event = |(at, name, version)| Event {
         about: InvolvedObject { kind: kind.clone(), namespace: at, name, version: Some(version) },
         reason: CANNOT_WRITE_RESOURCE_QUOTA,

@@ -4,6 +4,7 @@
 //! nothing in other namespaces. Users may write anchors and `SubNamespaces`, so that a write of one can fail again and again: it holds
 //! back only the creation of its child.
 
+mod consent;
 mod initial_pass;
 mod overwrite;
 mod probe;
@@ -22,7 +23,7 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use hns_cluster::configured_kinds::Configuration;
 use hns_cluster::handle::{ForestHandle, ForestWriter};
-use hns_cluster::quota_ledger::LedgerStore;
+use hns_cluster::stored::Store;
 use kube::Client;
 use tokio::sync::Semaphore;
 use tokio::sync::watch::Receiver;
@@ -101,7 +102,8 @@ pub(crate) struct Executor {
     pub(crate) may_write: Permission,
     pub(crate) initial_pass: InitialPass,
     writer: ForestWriter,
-    ledger: LedgerStore,
+    /// The ledger of hierarchical quotas, and the namings of missing parents.
+    store: Store,
     configuration: Receiver<Configuration>,
     writes: WriteMetrics,
     reconcilers: Reconcilers,
@@ -123,7 +125,7 @@ impl Executor {
         configuration: Receiver<Configuration>,
         metrics: Metrics,
         (guard, may_write): (Guard, Permission),
-        ledger: LedgerStore,
+        store: Store,
     ) -> Self {
         let Metrics { writes, reconcilers, events } = metrics;
         let recorder = EventRecorder::start(client.clone(), forest.clone(), events, may_write.clone());
@@ -133,7 +135,7 @@ impl Executor {
             may_write,
             initial_pass: InitialPass::start(),
             writer,
-            ledger,
+            store,
             configuration,
             writes,
             reconcilers,
@@ -282,7 +284,7 @@ impl Executor {
     }
 
     fn applier<'a>(&'a self, namespace: &'a Name) -> Applier<'a> {
-        Applier { client: &self.client, namespace, forest: &self.forest, ledger: &self.ledger }
+        Applier { client: &self.client, namespace, forest: &self.forest, store: &self.store }
     }
 }
 

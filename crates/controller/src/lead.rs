@@ -10,8 +10,8 @@ use hns_cluster::configured_kinds::{self, Configuration};
 use hns_cluster::feed::{self, Detail};
 use hns_cluster::handle::{ForestHandle, ForestWriter};
 use hns_cluster::metrics::{ForestMetrics, StreamMetrics};
-use hns_cluster::quota_ledger::LedgerStore;
 use hns_cluster::settings::{Follower, InForce};
+use hns_cluster::stored::Store;
 use hns_runtime::lease::Leadership;
 use hns_runtime::process::{Part, Process};
 use hns_runtime::shutdown::Shutdown;
@@ -24,8 +24,10 @@ use crate::args::Args;
 use crate::certificates::{Bundle, Registered};
 use crate::configuration as status;
 use crate::execute::{Executed, Executor, WRITES_IN_FLIGHT, is_listed};
+use crate::generated;
 use crate::guard::Guard;
 use crate::metrics::Metrics;
+use crate::namings;
 use crate::permission::permission;
 use crate::queue::Queue;
 use crate::quotas;
@@ -164,7 +166,7 @@ impl Controller {
             configuration.clone(),
             metrics,
             both,
-            LedgerStore::new(self.client.clone(), &self.args.common.namespace),
+            Store::new(self.client.clone(), &self.args.common.namespace),
         );
         let mut workers = JoinSet::new();
         for _ in 0..WORKERS {
@@ -190,11 +192,21 @@ impl Controller {
                 conversion::keep(client, namespace, bundle, || may_write(), end).await;
             });
         }
+        let asks_owners = in_force.shared.accurate.gates().is_ok_and(|gates| gates.propagate_generated);
+        if in_force.accurate.is_some() && asks_owners {
+            let (client, may_write) = (self.client.clone(), may_write.clone());
+            workers.spawn(generated::keep(client, forest.clone(), may_write, end.clone()));
+        }
         {
             let (client, forest, end) = (self.client.clone(), forest.clone(), end.clone());
-            let store = LedgerStore::new(client.clone(), &self.args.common.namespace);
+            let store = Store::new(client.clone(), &self.args.common.namespace);
             let may_write = may_write.clone();
             workers.spawn(async move { quotas::keep(client, forest, store, || may_write(), end).await });
+        }
+        {
+            let (client, may_write, end) = (self.client.clone(), may_write.clone(), end.clone());
+            let store = Store::new(client.clone(), &self.args.common.namespace);
+            workers.spawn(async move { namings::keep(client, store, || may_write(), end).await });
         }
         let followed = status::Followed { forest, configuration, settings: settings.seen.clone() };
         let (client, namespace, end) = (self.client.clone(), self.args.common.namespace.clone(), end.clone());
@@ -203,7 +215,7 @@ impl Controller {
     }
 }
 
-const LOST: &str = "the lease is lost; another replica leads";
+const LOST: &str = "the lease is lost: it was not renewed in time, or another replica has it";
 
 /// Processes one namespace after the other: it plans, writes, and reports the result.
 async fn work(executor: Executor, queue: Queue, shutdown: Shutdown) {

@@ -19,9 +19,11 @@ mod execute;
 #[cfg(test)]
 mod fake;
 mod finalizer_cleanup;
+mod generated;
 mod guard;
 mod lead;
 mod metrics;
+mod namings;
 mod permission;
 mod queue;
 mod quotas;

@@ -13,7 +13,7 @@ use hns_cluster::api::Api;
 use hns_cluster::error_text::error_text;
 use hns_cluster::handle::ForestHandle;
 use hns_cluster::objects;
-use hns_cluster::quota_ledger::{LedgerStore, Stored, parse};
+use hns_cluster::stored::{Store, Stored, parse};
 use hns_runtime::shutdown::Shutdown;
 use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -38,7 +38,7 @@ const TRIES: u32 = 10;
 pub(crate) async fn keep(
     client: Client,
     forest: ForestHandle,
-    store: LedgerStore,
+    store: Store,
     may_write: impl Fn() -> bool,
     shutdown: Shutdown,
 ) {
@@ -61,7 +61,7 @@ type Place = (Name, Box<str>, u64);
 struct Keeper {
     client: Client,
     forest: ForestHandle,
-    store: LedgerStore,
+    store: Store,
     /// When each was first seen.
     pending: HashMap<Place, Instant>,
 }
@@ -107,9 +107,9 @@ impl Keeper {
         };
         let Some(object) = object else { return self.store.create(&self.begin().await?).await };
         let metadata = object.metadata.clone();
-        match parse(object) {
+        match parse::<Ledger>(object) {
             Ok(stored) => {
-                self.note(&stored.ledger.reservations);
+                self.note(&stored.content.reservations);
                 self.correct(stored).await
             }
             Err(error) => {
@@ -132,8 +132,8 @@ impl Keeper {
 
     /// Removes versions that the API server has not reached: a backup of another cluster contains such. No replica would decide
     /// before it knows them.
-    async fn correct(&self, stored: Stored) -> kube::Result<()> {
-        let Ledger { floor, reservations } = &stored.ledger;
+    async fn correct(&self, stored: Stored<Ledger>) -> kube::Result<()> {
+        let Ledger { floor, reservations } = &stored.content;
         let last = reservations.iter().map(|it| it.version).max().unwrap_or_default().max(*floor);
         if last <= self.forest.read(Known::reported) {
             return Ok(());
@@ -143,7 +143,7 @@ impl Keeper {
             return Ok(());
         }
         tracing::warn!("the ConfigMap {QUOTA_LEDGER} is of another cluster; correcting it");
-        let mut ledger = stored.ledger.clone();
+        let mut ledger = stored.content.clone();
         ledger.floor = ledger.floor.min(newest(&quotas));
         ledger.reservations.retain(|it| it.version <= reached);
         self.store.replace(&stored, &ledger).await.map(drop)
@@ -234,7 +234,7 @@ fn identity(metadata: ObjectMeta) -> Option<(Name, Version)> {
 }
 
 /// Removes derived quotas of this controller, what hierarchical quotas show beside the usage, and the ledger. Those of HNC stay.
-async fn remove_what_is_left(client: &Client, store: &LedgerStore, may_write: &impl Fn() -> bool) {
+async fn remove_what_is_left(client: &Client, store: &Store, may_write: &impl Fn() -> bool) {
     for _ in 0..TRIES {
         if !may_write() {
             return;
@@ -295,7 +295,7 @@ async fn remove_statuses(client: &Client) -> kube::Result<()> {
     Ok(())
 }
 
-async fn remove_ledger(store: &LedgerStore) -> kube::Result<()> {
+async fn remove_ledger(store: &Store) -> kube::Result<()> {
     // Without quotas there is none; then nothing is written.
     if store.api().get_metadata_opt(QUOTA_LEDGER).await?.is_none() {
         return Ok(());

@@ -75,7 +75,7 @@ pub struct RegistrationSettings {
     pub parents: Vec<String>,
     /// Whether there are policies. Without them, the webhook receives the requests that they judge.
     pub policies: bool,
-    /// Whether a policy labels new namespaces, in place of the mutating webhook. Needs an API server that serves
+    /// Whether a policy changes new namespaces and `SubNamespaces`, in place of the mutating webhooks. Needs an API server that serves
     /// `MutatingAdmissionPolicy` in version v1.
     pub mutating_policy: bool,
 }
@@ -124,7 +124,7 @@ pub struct Admission {
     pub policies: Vec<ValidatingAdmissionPolicy>,
     /// One for each policy, with the same name. A policy has no effect without it.
     pub bindings: Vec<ValidatingAdmissionPolicyBinding>,
-    /// The policy that labels new namespaces, and its binding, if the settings ask for them.
+    /// The policy that changes new objects, and its binding, if the settings ask for them.
     pub mutating_policy: Option<[Value; 2]>,
 }
 

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use forest::{Fact, Forest, Lag, Listing, Name, Stream, Version};
+use forest::{Fact, Forest, Lag, Listing, Name, Stream, Unverified, Version};
 use hns_api::accurate::SubNamespace;
 use hns_api::{HierarchyConfiguration, SubnamespaceAnchor};
 use hns_cluster::error_text::error_text;
@@ -32,12 +32,10 @@ const RETRY_DELAY: Duration = Duration::from_millis(500);
 /// Verifies each new complete list, until the process ends.
 pub(crate) async fn follow(client: Client, forest: ForestHandle, writer: ForestWriter) {
     loop {
-        forest
-            .until_progress(|forest| !forest.unverified().is_empty() && forest.structure_gap().is_none())
-            .await;
+        forest.until_progress(|forest| !verifiable(forest).is_empty()).await;
         // After the timeout, the missing lists are verified later.
         let _ = timeout(BATCH_WINDOW, forest.until_progress(has_every_list)).await;
-        let mut lists = forest.read(|forest| forest.unverified());
+        let mut lists = forest.read(verifiable);
         let sub_namespaces = list_sub_namespaces(&client, &forest).await;
         if sub_namespaces.is_none() {
             lists = lists.without(Stream::SUB_NAMESPACES);
@@ -53,6 +51,18 @@ pub(crate) async fn follow(client: Client, forest: ForestHandle, writer: ForestW
                 sleep(RETRY_DELAY).await;
             }
         }
+    }
+}
+
+/// The lists that can be verified now. While the CRDs of HNC's API are being deleted or missing, these are the lists of Accurate's
+/// structure, so that the finalizers of `SubNamespaces` are removed.
+fn verifiable(forest: &Forest) -> Unverified {
+    if forest.crds_are_being_deleted() {
+        forest.unverified().only(&Stream::ACCURATE_STRUCTURE)
+    } else if forest.structure_gap().is_none() {
+        forest.unverified()
+    } else {
+        Unverified::default()
     }
 }
 
@@ -81,17 +91,25 @@ async fn structure_has_reported_all(
     forest: &ForestHandle,
     sub_namespaces: Option<Vec<(Stream, Listing)>>,
 ) -> Result<bool, kube::Error> {
-    let (namespaces, hierarchies, anchors) = tokio::try_join!(
+    let of_hnc = async {
+        if forest.read(Forest::crds_are_being_deleted) {
+            return Ok(Vec::new());
+        }
+        let (hierarchies, anchors) = tokio::try_join!(
+            list(client, HierarchyConfiguration::url_path(&(), None), |it| (
+                (&*it.namespace).into(),
+                Name::default()
+            )),
+            list(client, SubnamespaceAnchor::url_path(&(), None), namespaced),
+        )?;
+        Ok(vec![(Stream::HIERARCHIES, hierarchies), (Stream::ANCHORS, anchors)])
+    };
+    let (namespaces, of_hnc) = tokio::try_join!(
         list(client, Namespace::url_path(&(), None), |it| (Name::default(), (&*it.name).into())),
-        list(client, HierarchyConfiguration::url_path(&(), None), |it| (
-            (&*it.namespace).into(),
-            Name::default()
-        )),
-        list(client, SubnamespaceAnchor::url_path(&(), None), namespaced),
+        of_hnc
     )?;
-    let lists =
-        [(Stream::NAMESPACES, namespaces), (Stream::HIERARCHIES, hierarchies), (Stream::ANCHORS, anchors)];
-    let lists = lists.into_iter().chain(sub_namespaces.into_iter().flatten());
+    let of_accurate = sub_namespaces.into_iter().flatten();
+    let lists = [(Stream::NAMESPACES, namespaces)].into_iter().chain(of_hnc).chain(of_accurate);
     let lags: Vec<Lag> = forest.read(|forest| lists.map(|(stream, list)| forest.lag(stream, list)).collect());
     let is_reported = |forest: &Forest| lags.iter().all(|lag| forest.has_reported_all(lag));
     Ok(forest.until_that(is_reported, Instant::now() + REPORT_TIMEOUT).await)

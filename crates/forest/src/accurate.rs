@@ -6,6 +6,7 @@
 
 pub mod content;
 pub mod fact;
+pub mod generated;
 pub mod glob;
 pub mod keys;
 pub mod naming;
@@ -17,7 +18,7 @@ pub(crate) mod state;
 mod streams;
 pub mod why;
 #[cfg(test)]
-mod world;
+pub(crate) mod world;
 
 pub use fact::{Fact, Stalled, SubNamespaceFact, SubNamespaceStatus};
 pub use plan::AccurateAction;

@@ -23,6 +23,7 @@ use crate::core::namespace::{Applied, NamespaceFact};
 use crate::core::object::ObjectFact;
 use crate::core::store::{Failure, Lag, Listing, NamespacedName, Store, Unverified};
 use crate::core::stream::Stream;
+use crate::core::tree::EdgeKind;
 use crate::core::version::Version;
 use crate::hnc;
 use crate::hnc::settings::Settings;
@@ -132,10 +133,25 @@ impl Forest {
         self.accurate.settings()
     }
 
+    /// The same, if all `SubNamespaces` are known: without them, nothing of Accurate's API can be judged or planned.
+    pub fn known_accurate(&self) -> Option<&Arc<accurate::Settings>> {
+        self.accurate_settings().filter(|_| self.store.stream(Stream::SUB_NAMESPACES).is_synced())
+    }
+
     /// The parent or template of a namespace in Accurate's hierarchy.
     pub fn accurate_upstream(&self, namespace: &str) -> Option<&Name> {
         let edge = self.tree.hop(self.store.id(namespace)?)?;
         Some(self.store.name(edge.upstream))
+    }
+
+    /// Whether this `SubNamespace` exists, if it is being deleted or not.
+    pub fn has_sub_namespace(&self, parent: &str, child: &str) -> bool {
+        self.store.id(parent).is_some_and(|id| self.accurate.sub_namespaces(id).contains_key(child))
+    }
+
+    /// Whether [`Forest::accurate_upstream`] is the parent or the template.
+    pub fn accurate_edge(&self, namespace: &str) -> Option<EdgeKind> {
+        Some(self.tree.hop(self.store.id(namespace)?)?.kind)
     }
 
     /// What is known of HNC's own objects.
@@ -194,7 +210,10 @@ impl Forest {
                 store.forget_object(&namespace, &ObjectKey { kind, name }, &uid, change);
             }
             Fact::Objects(kind, all) => store.list_objects(kind, all, change),
-            Fact::StreamLost(stream, why) => store.stream_lost(stream, why),
+            Fact::StreamLost(stream, why) => {
+                store.stream_lost(stream, why);
+                self.hnc.doubt_lost(store, stream);
+            }
             Fact::WriteFailed(namespace, key, why) => {
                 self.failed(namespace, key, Failure { why, is_conflict: false }, change);
             }

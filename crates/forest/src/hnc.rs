@@ -10,8 +10,8 @@ pub mod fact;
 pub(crate) mod hierarchy;
 pub mod keys;
 pub(crate) mod limits;
+pub mod naming;
 pub mod plan;
-pub mod preview;
 pub mod quota;
 pub mod rules;
 pub mod settings;
@@ -25,4 +25,5 @@ pub mod words;
 
 pub use fact::Fact;
 pub use plan::HncAction;
+pub use state::external_manager;
 pub(crate) use state::{LAYOUT, State};

@@ -6,7 +6,7 @@
 //!
 //! [`core`] holds what all dialects have in common, [`hnc`] is the API of the Hierarchical Namespace Controller, [`accurate`]
 //! is that of Accurate, and [`Forest`] is the table of dialects. The rules and plans of a dialect import the forest. The forest imports the state of each dialect. These
-//! states import the core.
+//! states import the core. [`preview`] tries changes with the rules and plans of all dialects.
 //!
 //! The crate never does I/O, never reads a clock, and knows neither Kubernetes clients nor async runtimes. Looking
 //! something up never changes the forest, and the order in which facts arrive does not matter: the forest
@@ -24,6 +24,7 @@ pub mod accurate;
 pub mod core;
 mod dialects;
 pub mod hnc;
+pub mod preview;
 
 pub use crate::core::change::{Change, ObjectScope, Scope};
 pub use crate::core::content::{Canonical, Digest};
@@ -49,5 +50,4 @@ pub use crate::hnc::fact::{AnchorFact, CrdState, HierarchyFact, HierarchyStatus}
 pub use crate::hnc::settings::{Identity, Settings};
 pub use crate::hnc::tracking::{is_tracking_key, tracking_keys};
 pub use crate::hnc::tree_limit::{TreeFault, TreeLimit};
-pub use crate::hnc::words::WAY_OUT;
-pub use crate::hnc::{configuration, exceptions, exclusion, keys, plan, preview, rules, why};
+pub use crate::hnc::{configuration, exceptions, exclusion, keys, plan, rules, why};

@@ -462,8 +462,8 @@ fn check_object(before: &Cluster, after: &Cluster, name: &Name, key: &ObjectKey)
     let (old, new) = (old.as_ref(), new.as_ref());
     let ignored = before.mode(key) == Mode::Ignore;
     let untouchable = ignored || before.is_frozen(name) || old.is_some_and(|object| object.terminating);
-    if !ignored && old.is_some_and(|object| !object.terminating && before.is_forsaken(name, object)) {
-        return assert_eq!(new, None, "{name}: the namespace that {key:?} comes from is gone");
+    if !ignored && old.is_some_and(|object| !object.terminating && before.is_forsaken(name, key, object)) {
+        return assert_eq!(new, None, "{name}: the source of {key:?} is gone");
     }
     // What stood in the way of a source from above was one itself, until it was overwritten.
     match after.wanted_copy(name, key) {

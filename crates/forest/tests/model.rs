@@ -257,7 +257,7 @@ fn check_explanation(cluster: &Cluster, forest: &Forest, name: &Name, key: &Obje
     };
     let said = explain(forest, &question, name).expected;
     let object = cluster.objects.get(&(name.clone(), key.clone()));
-    let forsaken = object.filter(|it| !it.terminating && cluster.is_forsaken(name, it));
+    let forsaken = object.filter(|it| !it.terminating && cluster.is_forsaken(name, key, it));
     let is_right = match &said {
         Expected::AsItIs(Untouched::Unmanaged(_)) => **name == *EXCLUDED,
         Expected::AsItIs(Untouched::NoNamespace) => !cluster.namespaces.contains_key(name),

@@ -156,6 +156,11 @@ impl UserChange {
             Some(Intent::CreateAnchor { parent, child, .. }) => drop(cluster.anchor(parent, child)),
             Some(Intent::DeleteAnchor { parent, child }) => drop(cluster.delete_anchor(parent, child)),
             Some(Intent::Configure { .. }) => unreachable!("the modes are set below"),
+            Some(
+                Intent::Label { .. } | Intent::CreateSubNamespace { .. } | Intent::DeleteSubNamespace { .. },
+            ) => {
+                unreachable!("these are Accurate's")
+            }
             None => {
                 if let Self::SetModes(roles, bindings, overwrites) = *self {
                     (cluster.modes, cluster.overwrites) = ([roles, bindings], [overwrites; 2]);

@@ -1,19 +1,23 @@
 //! Reads Accurate's hierarchy into a forest, with the same conversion to facts as the controller.
 
+pub(crate) mod around;
+
 use std::sync::Arc;
 
 use forest::accurate::{Fact as AccurateFact, SubNamespaceFact};
 use forest::{Forest, Name, NamespaceFact};
 use hns_api::accurate::SubNamespace;
+use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE};
 use hns_cluster::api::Api;
 use hns_cluster::ingest;
 use hns_cluster::settings::SharedSettings;
 use kube::CustomResourceExt;
 use kube::api::{DynamicObject, ListParams};
 
-use crate::Failure;
+use crate::failure::Problem;
 use crate::session::Session;
 use crate::structure::{self, Extent};
+use crate::{Failure, published};
 
 /// All namespaces and `SubNamespaces` of the cluster.
 pub(crate) struct AccurateTrees {
@@ -24,21 +28,51 @@ pub(crate) struct AccurateTrees {
     pub(crate) forest: Forest,
 }
 
-/// Reads them in an installation with these settings, in which Accurate's API is enabled.
-pub(crate) async fn read(session: &Session, shared: &SharedSettings) -> Result<AccurateTrees, Failure> {
+/// A note that the namespace is in a hierarchy that `kubectl hns` does not show, if Accurate's API is enabled; `command` shows it.
+pub(crate) async fn note(session: &Session, namespace: &NamespaceFact, command: &str) -> Option<String> {
+    let is_set = |key| namespace.labels.get(key).is_some_and(|value| !value.is_empty());
+    let is_in = [PARENT, TEMPLATE, TYPE].into_iter().any(is_set);
+    let is_enabled = is_in && matches!(published::accurate(session).await, Ok(Some(_)));
+    is_enabled.then(|| {
+        format!(
+            "{} is in a hierarchy of Accurate, which is not shown here: see `kubectl {command}`",
+            namespace.name
+        )
+    })
+}
+
+/// The `SubNamespaces` of the cluster, or of a namespace.
+async fn list(session: &Session, within: Option<&str>) -> Result<Vec<(Name, SubNamespaceFact)>, Problem> {
+    let (client, resource) = (session.client.clone(), SubNamespace::api_resource());
+    let api: Api<DynamicObject> = match within {
+        Some(namespace) => Api::namespaced_with(client, namespace, &resource),
+        None => Api::all_with(client, &resource),
+    };
+    let all = session.list(&api, &ListParams::default()).await?;
+    Ok(all.into_iter().map(ingest::accurate::sub_namespace).collect())
+}
+
+fn unlisted(problem: &Problem) -> Failure {
+    Failure::because("SubNamespaces cannot be listed", problem)
+}
+
+/// An empty forest with these settings, in which Accurate's API is enabled.
+pub(crate) async fn forest(session: &Session, shared: &SharedSettings) -> Result<Forest, Failure> {
     let invalid = |why| Failure::new(format!("Error: the settings of hns are invalid: {why}"));
     let settings = shared.within(session.installation().await).map_err(invalid)?;
     let rules = shared.accurate.rules().map_err(invalid)?;
+    Ok(Forest::unconfigured(Arc::new(settings)).with_accurate(Arc::new(rules)))
+}
+
+/// Reads them in an installation with these settings, in which Accurate's API is enabled.
+pub(crate) async fn read(session: &Session, shared: &SharedSettings) -> Result<AccurateTrees, Failure> {
+    let forest = forest(session, shared).await?;
     let structure = structure::read(session, Extent::Below(&[])).await?;
     if !structure.is_whole {
         return Err(Failure::new("you may not list namespaces and hierarchyconfigurations"));
     }
-    let api = Api::<DynamicObject>::all_with(session.client.clone(), &SubNamespace::api_resource());
-    let forms = session.list(&api, &ListParams::default()).await;
-    let forms = forms.map_err(|problem| Failure::because("SubNamespaces cannot be listed", &problem))?;
-    let forest = Forest::unconfigured(Arc::new(settings)).with_accurate(Arc::new(rules));
+    let forms = list(session, None).await.map_err(|problem| unlisted(&problem))?;
     let mut forest = structure.put_into(forest);
-    let forms: Vec<_> = forms.into_iter().map(ingest::accurate::sub_namespace).collect();
     forest.apply(AccurateFact::SubNamespaces(forms.clone()));
     let namespaces = structure.namespaces.into_values().collect();
     Ok(AccurateTrees { namespaces, forms, forest })

@@ -1,5 +1,6 @@
 //! Previews changes: applies them to a forest of the current cluster with [`forest::preview`], checks the user's rights
-//! and the admission rules, and writes nothing. The commands `plan`, `move`, `convert` and `config` use it.
+//! and the admission rules, and writes nothing. The commands `plan`, `move`, `convert` and `config` use it, and `plan` of
+//! `kubectl accurate`.
 
 mod admission;
 mod document;
@@ -7,16 +8,17 @@ mod dry_run;
 mod text;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use forest::preview::{Intent, Outcome, Preview};
+use forest::accurate::Fact as AccurateFact;
+use forest::preview::{Intent, ObjectChange, Outcome, Preview};
 use forest::rules::{DenialKind, User, Verdict};
-use forest::{Fact, Forest, Kind, KindId, Name, ObjectFact, Stream};
+use forest::{Fact, Forest, Kind, KindId, Name, ObjectFact, ObjectKey, Stream, Version};
 
 pub(crate) use self::document::Document;
 use k8s_openapi::api::core::v1::Namespace;
 
 use crate::Failure;
+use crate::accurate_trees::around;
 use crate::configured_kinds::{self, ConfiguredKinds};
 use crate::loader::{self, Selection, load};
 use crate::published;
@@ -36,10 +38,14 @@ pub(crate) struct ClusterPreview<'a> {
     unreadable: BTreeSet<Name>,
     /// Whether the user may list the namespaces and hierarchies of the whole cluster, and read the configuration.
     is_whole: bool,
+    /// Whether that is so, and the settings are known, so that what the controller has left to do is known, too.
+    knows_the_present: bool,
     /// The namespaces whose hierarchy the user may not read.
     hidden_hierarchies: BTreeSet<Name>,
     /// What else could not be read, as notes for the user.
     notes: Vec<String>,
+    /// The other rights that the user lacks to know all effects, as clauses.
+    lacking: Vec<String>,
     /// The kinds that the user may not list in all namespaces concerned.
     hidden: Vec<String>,
     /// The objects that were read again already.
@@ -78,6 +84,20 @@ impl<'a> ClusterPreview<'a> {
         concerned: &[&str],
         also: &[(&str, &str)],
     ) -> Result<Self, Failure> {
+        Self::read(session, concerned, also, false).await
+    }
+
+    /// The same with Accurate's trees, in an installation that serves that API.
+    pub(crate) async fn open_accurate(session: &'a Session, concerned: &[&str]) -> Result<Self, Failure> {
+        Self::read(session, concerned, &[], true).await
+    }
+
+    async fn read(
+        session: &'a Session,
+        concerned: &[&str],
+        also: &[(&str, &str)],
+        with_accurate: bool,
+    ) -> Result<Self, Failure> {
         let user = user_rights::user(session).await;
         let user = user.map_err(|it| Failure::because("cannot read your identity", &it))?;
         let mut notes = Vec::new();
@@ -86,25 +106,39 @@ impl<'a> ClusterPreview<'a> {
             Box::pin(configured_kinds::read(session, &mut notes)),
             Box::pin(published::settings(session)),
         );
-        let (structure, configured) = (structure?, configured?);
+        let (mut structure, configured) = (structure?, configured?);
+        let knows_settings = note.is_none();
         notes.extend(note);
         let is_meant =
             |it: &&Kind| also.iter().any(|(group, resource)| it.group == *group && it.resource == *resource);
-        let kinds: Vec<Kind> =
+        let mut kinds: Vec<Kind> =
             configured.resolution.settings().map(|it| &it.kind).filter(is_meant).cloned().collect();
+        let mut forest = published::forest(session, settings).await;
+        let mut lacking = Vec::new();
+        if with_accurate {
+            let around = Box::pin(around::read(session, concerned, structure.is_whole)).await?;
+            if !structure.is_whole {
+                let found: Vec<&str> = around.namespaces.iter().map(|it| &**it).collect();
+                structure = Box::pin(gather(session, &found)).await?;
+            }
+            let watched = forest.accurate_settings().into_iter().flat_map(|it| &it.watches);
+            kinds.extend(configured.served_as(watched, &mut notes));
+            forest.apply(AccurateFact::SubNamespaces(around.forms));
+            lacking = around.lacking;
+        }
         let within: BTreeSet<Name> =
             structure.namespaces.keys().chain(structure.hierarchies.keys()).cloned().collect();
         let is_unreadable = |name: &&Name| !structure.namespaces.contains_key(*name);
         let unreadable = within.iter().filter(is_unreadable).cloned().collect();
         let all = Selection::All(&kinds);
-        let seen = (structure, Arc::new(settings));
+        let seen = (structure, forest);
         let loaded = Box::pin(load(session, seen, &configured, all, &within)).await?;
         // What cannot be listed is noted where the preview needs it.
         if loaded.structure.is_whole {
             notes.extend(loaded.structure.notes);
         }
         // Without the configuration, the limits of trees are not known.
-        let is_whole = loaded.structure.is_whole && configured.is_known;
+        let is_whole = loaded.structure.is_whole && configured.is_known && lacking.is_empty();
         let hidden_hierarchies = loaded.structure.hidden;
         let preview = Preview::new(loaded.forest);
         let (hidden, read) = (Vec::new(), BTreeSet::new());
@@ -116,8 +150,10 @@ impl<'a> ClusterPreview<'a> {
             within,
             unreadable,
             is_whole,
+            knows_the_present: is_whole && knows_settings,
             hidden_hierarchies,
             notes,
+            lacking,
             hidden,
             read,
         })
@@ -142,8 +178,11 @@ impl<'a> ClusterPreview<'a> {
             None => None,
         };
         self.settle().await?;
-        let pending = size(&self.preview.outcome(), &self.unreadable);
+        let present = self.preview.outcome();
+        let (pending, missing) = (size(&present, &self.unreadable), missing(&present));
         self.preview.mark();
+        let moving: BTreeSet<&Name> = intents.iter().filter_map(moves).collect();
+        let limited: Vec<_> = moving.into_iter().map(|it| (it, self.forest().quotas_over(it))).collect();
         for (at, intent) in intents.iter().enumerate() {
             let verdict = match decision.take() {
                 Some(judged) => judged,
@@ -166,11 +205,16 @@ impl<'a> ClusterPreview<'a> {
         if self.preview.is_restless() {
             self.notes.push("not all effects could be determined".into());
         }
-        let outcome = self.preview.outcome();
-        let unknown = unknown(&self.hidden, &self.hidden_hierarchies);
-        let pending = unknown.is_none().then_some(pending);
+        let mut outcome = self.preview.outcome();
+        outcome.objects.retain(|it| it.after.is_some() || !missing.contains(&place(it)));
+        let unknown = unknown(&self.hidden, &self.hidden_hierarchies, &self.lacking);
+        let pending = (self.knows_the_present && unknown.is_none()).then_some(pending);
         let Self { preview, mut notes, hidden, .. } = self;
         notes.extend(unknown);
+        let over = |(name, before): &(&Name, Vec<_>)| {
+            uncounted(name, before, &preview.forest().quotas_over(name), &outcome)
+        };
+        notes.extend(limited.iter().filter_map(over));
         // The API server gives its own reason.
         let asked = usize::from(!matches!(intents.first(), Some(Intent::Configure { .. })));
         // Notes are about the effects.
@@ -226,6 +270,11 @@ impl<'a> ClusterPreview<'a> {
             return Ok(decision);
         }
         let verdict = admission::verdict(self.session, &self.preview, &self.user, intent).await;
+        if matches!(verdict, Verdict::Allow { .. })
+            && let Some(refusal) = admission::exceeds_quota(self.session, intent).await
+        {
+            return Ok(refusal);
+        }
         Ok(match verdict {
             Verdict::Allow { warnings, .. } => Decision::Allowed { warnings },
             Verdict::Deny(denial) => match denial.kind {
@@ -262,10 +311,9 @@ impl<'a> ClusterPreview<'a> {
     /// Lists the objects of a kind in the whole cluster, or in each known namespace.
     async fn list(&mut self, id: KindId) -> Result<(), Failure> {
         let kind = self.forest().kind(id).clone();
-        let settings = self.forest().shared_settings();
         let resource = kind.group_resource();
         let failed = |problem| Failure::because(format!("{resource} cannot be listed"), &problem);
-        let mut all = match loader::objects(self.session, settings.clone(), &kind, None).await {
+        let mut all = match loader::objects(self.session, self.forest(), &kind, None).await {
             Ok(all) => {
                 self.preview.tell(Fact::Objects(id, all));
                 return Ok(());
@@ -275,7 +323,7 @@ impl<'a> ClusterPreview<'a> {
         };
         let mut unseen = Vec::new();
         for namespace in &self.within {
-            match loader::objects(self.session, settings.clone(), &kind, Some(namespace)).await {
+            match loader::objects(self.session, self.forest(), &kind, Some(namespace)).await {
                 Ok(found) => all.extend(found),
                 Err(problem) if problem.is_forbidden() => unseen.push(namespace.to_string()),
                 Err(problem) => return Err(failed(problem)),
@@ -292,9 +340,8 @@ impl<'a> ClusterPreview<'a> {
     /// Reads sources again whose content was not needed before.
     async fn list_again(&mut self, namespace: Name, id: KindId) -> Result<(), Failure> {
         let kind = self.forest().kind(id).clone();
-        let settings = self.forest().shared_settings();
         let resource = kind.group_resource();
-        let found = loader::objects(self.session, settings, &kind, Some(&namespace)).await;
+        let found = loader::objects(self.session, self.forest(), &kind, Some(&namespace)).await;
         let again = !self.read.insert((namespace.clone(), id));
         match found {
             Ok(facts) if !again => {
@@ -317,36 +364,72 @@ impl<'a> ClusterPreview<'a> {
 }
 
 /// What the user may not read of what the effects depend on, as a note.
-fn unknown(kinds: &[String], hierarchies: &BTreeSet<Name>) -> Option<String> {
+fn unknown(kinds: &[String], hierarchies: &BTreeSet<Name>, others: &[String]) -> Option<String> {
     let kinds = (!kinds.is_empty()).then(|| format!("list {} in all namespaces concerned", kinds.join(", ")));
     let names = hierarchies.iter().map(|it| &**it).collect::<Vec<_>>().join(", ");
     let hierarchies = (!hierarchies.is_empty())
         .then(|| format!("read the hierarchy of {names}, which may set labels and annotations"));
-    let lacking: Vec<String> = kinds.into_iter().chain(hierarchies).collect();
+    let lacking: Vec<String> = others.iter().cloned().chain(kinds).chain(hierarchies).collect();
     (!lacking.is_empty())
         .then(|| format!("not all effects are known: you may not {}", lacking.join(", nor ")))
+}
+
+/// The namespace whose parent the change sets.
+fn moves(intent: &Intent) -> Option<&Name> {
+    match intent {
+        Intent::SetHierarchy { namespace, .. } | Intent::Annotate { namespace, .. } => Some(namespace),
+        _ => None,
+    }
+}
+
+type Quotas = [(Name, Name, Version)];
+
+/// A note about the quotas that come to limit the namespace, except those whose usage is known to change.
+fn uncounted(namespace: &str, before: &Quotas, after: &Quotas, outcome: &Outcome) -> Option<String> {
+    let is_new = |(at, name, _): &&(Name, Name, Version)| {
+        let counts = outcome.quotas.iter().any(|it| (&it.namespace, &it.name) == (at, name));
+        !counts && !before.iter().any(|it| (&it.0, &it.1) == (at, name))
+    };
+    let quotas: Vec<String> =
+        after.iter().filter(is_new).map(|(at, name, _)| format!("{at}/{name}")).collect();
+    (!quotas.is_empty()).then(|| {
+        format!(
+            "{namespace} would come under the hierarchical quotas {}; what it uses already is counted only then, and may exceed them",
+            quotas.join(", ")
+        )
+    })
 }
 
 /// The sources of these copies in namespaces that cannot be read: without them, the copies would seem to be left over.
 fn unseen_sources(all: &[ObjectFact], unseen: &[String]) -> Vec<ObjectFact> {
     let mut sources: Vec<ObjectFact> = Vec::new();
     for copy in all {
-        let Some(source) =
-            copy.inherited_from.as_ref().filter(|it| unseen.iter().any(|name| **name == ***it))
-        else {
-            continue;
-        };
+        let from = copy.inherited_from.as_ref().or(copy.hop.as_ref().and_then(|it| it.from.as_ref()));
+        let Some(source) = from.filter(|it| unseen.iter().any(|name| **name == ***it)) else { continue };
         if !sources.iter().any(|it| it.namespace == *source && it.name == copy.name) {
-            sources.push(ObjectFact { namespace: source.clone(), inherited_from: None, ..copy.clone() });
+            let (namespace, mut hop) = (source.clone(), copy.hop.clone());
+            if let Some(hop) = &mut hop {
+                hop.from = None;
+            }
+            sources.push(ObjectFact { namespace, inherited_from: None, hop, ..copy.clone() });
         }
     }
     sources
 }
 
+/// The objects that the controller has still to create. It may never be able to, so that they go is no effect.
+fn missing(present: &Outcome) -> BTreeSet<(Name, ObjectKey)> {
+    present.objects.iter().filter(|it| it.before.is_none()).map(place).collect()
+}
+
+fn place(object: &ObjectChange) -> (Name, ObjectKey) {
+    (object.namespace.clone(), object.key.clone())
+}
+
 /// The number of changes, except in namespaces that cannot be read, whose labels are unknown.
 fn size(outcome: &Outcome, unreadable: &BTreeSet<Name>) -> usize {
     let namespaces = outcome.namespaces.iter().filter(|it| !unreadable.contains(&it.name));
-    namespaces.count() + outcome.anchors.len() + outcome.objects.len()
+    namespaces.count() + outcome.anchors.len() + outcome.sub_namespaces.len() + outcome.objects.len()
 }
 
 /// The structure of the whole cluster, or what is above and below those of the namespaces that exist; the first one
@@ -366,20 +449,39 @@ pub(crate) async fn gather(session: &Session, concerned: &[&str]) -> Result<Stru
 
 #[cfg(test)]
 mod tests {
-    use forest::Version;
+    use std::collections::BTreeMap;
+
+    use forest::preview::QuotaChange;
 
     use super::*;
 
     #[test]
+    fn quotas_whose_usage_is_not_known_are_noted() {
+        let quota = |at: &str| (Name::from(at), Name::from("q"), Version::default());
+        let (before, after) = ([quota("r")], [quota("r"), quota("a"), quota("b")]);
+        let known = QuotaChange {
+            namespace: "b".into(),
+            name: "q".into(),
+            before: BTreeMap::default(),
+            after: BTreeMap::default(),
+            hard: BTreeMap::default(),
+        };
+        let outcome = Outcome { quotas: vec![known], ..Outcome::default() };
+        let note = uncounted("n", &before, &after, &outcome).unwrap();
+        assert!(note.starts_with("n would come under the hierarchical quotas a/q; what it uses"), "{note}");
+        assert_eq!(uncounted("n", &after, &before, &outcome), None);
+    }
+
+    #[test]
     fn one_note_says_what_is_not_known() {
         let (none, kinds) = (BTreeSet::new(), ["roles".to_owned(), "secrets".to_owned()]);
-        assert_eq!(unknown(&[], &none), None);
+        assert_eq!(unknown(&[], &none, &[]), None);
         let hidden = BTreeSet::from(["tenants".into()]);
         assert_eq!(
-            unknown(&kinds, &hidden).as_deref(),
+            unknown(&kinds, &hidden, &["list namespaces".into()]).as_deref(),
             Some(
-                "not all effects are known: you may not list roles, secrets in all namespaces concerned, nor read the hierarchy of \
-                 tenants, which may set labels and annotations"
+                "not all effects are known: you may not list namespaces, nor list roles, secrets in all namespaces concerned, \
+                 nor read the hierarchy of tenants, which may set labels and annotations"
             )
         );
     }

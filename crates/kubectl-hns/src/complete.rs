@@ -56,9 +56,13 @@ fn with_names(
     command: Command,
     namespaces: &(impl Fn() -> Vec<String> + Clone + Send + Sync + 'static),
 ) -> Command {
+    // The child of `create` does not exist yet.
+    let exists = command.get_name() == "delete";
     let is_namespace = |arg: &clap::Arg| {
         arg.get_value_names().is_some_and(|names| {
-            names.iter().any(|it| ["NAMESPACE", "PARENT", "TEMPLATE"].contains(&it.as_str()))
+            names.iter().any(|it| {
+                ["NAMESPACE", "PARENT", "TEMPLATE"].contains(&it.as_str()) || (exists && it == "CHILD")
+            })
         })
     };
     let all = || {
@@ -109,6 +113,7 @@ mod tests {
             (&["tree", "--dep"], &["--depth"]),
             (&["tree", "-o", "sv"], &["svg"]),
             (&["create", "ac"], &[]),
+            (&["delete", "acme-"], &["acme-dev"]),
             (&["sub", "mo"], &["move"]),
             (&["sub", "move", "x", "ot"], &["other"]),
             (&["sub", "create", "ot"], &[]),

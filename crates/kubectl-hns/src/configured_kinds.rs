@@ -43,6 +43,23 @@ impl ConfiguredKinds {
         served.is_none_or(|it| it.verbs.iter().any(|verb| verb == "list"))
     }
 
+    /// These kinds as the API server serves them, which gives their resources. Those that it does not serve are noted.
+    pub(crate) fn served_as<'a>(
+        &self,
+        kinds: impl Iterator<Item = &'a Kind>,
+        notes: &mut Vec<String>,
+    ) -> Vec<Kind> {
+        let mut found = Vec::new();
+        for kind in kinds {
+            let is_it = |it: &&Kind| it.group == kind.group && it.kind == kind.kind;
+            match self.served.kinds.iter().map(|it| &it.kind).find(is_it) {
+                Some(served) => found.push(Kind { resource: served.resource.clone(), ..kind.clone() }),
+                None => notes.push(format!("the API server does not serve {}, which is watched", kind.kind)),
+            }
+        }
+        found
+    }
+
     /// The settings of a kind; `None` if it is not configured.
     pub(crate) fn of_kind(&self, kind: &Kind) -> Option<&KindSettings> {
         self.resolution.of_kind(kind).map(|it| &it.settings)

@@ -148,6 +148,9 @@ impl Problem {
                 "The cluster does not know hnc.x-k8s.io/v1alpha2. Either hns is not installed there (check --context), or its definitions were \
                  deleted (`kubectl hns doctor` says so)."
             }
+            Self::Refused(status) if status.message.contains("custom resource definition is terminating") => {
+                "The definitions of hns are being deleted, with all their objects. `kubectl hns doctor` says what to do."
+            }
             _ if self.is_forbidden() && self.to_string().contains("at the cluster scope") => {
                 "You lack this right; `kubectl auth can-i --list`, with the same --as and --context, shows your rights. Only an \
                  administrator of the cluster can give it to you."
@@ -352,6 +355,13 @@ mod tests {
                 "hns-webhook does not answer",
             ),
             (refused(500, "failed calling webhook \"other.io\": no"), "The webhook other.io, which"),
+            (
+                refused(
+                    403,
+                    "\"x\" is forbidden: create not allowed while custom resource definition is terminating",
+                ),
+                "are being deleted",
+            ),
             (refused(503, "admission webhook \"x\" denied the request: try again"), "try again"),
             (refused(409, "subnamespaceanchors \"x\" already exists"), "another name"),
             (refused(401, "Unauthorized"), "credentials"),

@@ -16,6 +16,24 @@ pub(crate) enum Format {
     Name,
 }
 
+/// The formats of what has no names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DataFormat {
+    /// JSON.
+    Json,
+    /// YAML.
+    Yaml,
+}
+
+impl From<DataFormat> for Format {
+    fn from(format: DataFormat) -> Self {
+        match format {
+            DataFormat::Json => Self::Json,
+            DataFormat::Yaml => Self::Yaml,
+        }
+    }
+}
+
 /// `data` in this format; `names` are the lines of [`Format::Name`].
 pub(crate) fn render(
     format: Format,

@@ -22,6 +22,12 @@ impl Lines for String {
     }
 }
 
+/// The first `most` of these names, and the number of the others.
+pub(crate) fn first(names: &[String], most: usize) -> String {
+    let shown = names.iter().take(most).cloned().collect::<Vec<_>>().join(", ");
+    if names.len() > most { format!("{shown} and {} more", names.len() - most) } else { shown }
+}
+
 #[cfg(test)]
 mod tests {
     use super::printable;

@@ -1,6 +1,6 @@
 //! Loads a [`Forest`] of the cluster: structure, configuration and objects, from lists, with the same conversion to
 //! facts as the controller and the webhook. Only metadata is read, and of a `RoleBinding` the name of its role, which
-//! propagation depends on.
+//! propagation depends on; of kinds that Accurate's API watches, everything, if all `SubNamespaces` are known.
 //!
 //! What the user may not read is named in a note; everything else is loaded.
 
@@ -9,14 +9,16 @@ use std::sync::Arc;
 
 use forest::exclusion::SECRET_TYPES;
 use forest::hnc;
-use forest::{Fact, Forest, Kind, KindId, KindSettings, Mode, Name, ObjectFact, Settings, Stream};
+use forest::{Fact, Forest, Kind, KindId, KindSettings, Mode, Name, ObjectFact, Settings, Stream, accurate};
 use futures::StreamExt;
 use futures::stream;
 use hns_cluster::api::Api;
+use hns_cluster::api_object::ApiObject;
 use hns_cluster::feed::api_resource;
 use hns_cluster::ingest;
+use kube::Resource;
 use kube::api::{DynamicObject, ListParams};
-use kube::core::ObjectMeta;
+use kube::core::{ApiResource, DynamicResourceScope, ObjectMeta};
 use serde_json::{Map, Value};
 
 use crate::Failure;
@@ -54,19 +56,19 @@ pub(crate) struct Loaded {
     pub(crate) notes: Vec<String>,
 }
 
-/// Reads the objects and builds the forest. If a kind cannot be listed in the whole cluster, its objects are read in
+/// Reads the objects and puts them and the structure into the `empty` forest. If a kind cannot be listed in the whole cluster, its objects are read in
 /// each namespace of `within`.
 ///
 /// # Errors
 /// A request failed for a reason other than missing rights.
 pub(crate) async fn load(
     session: &Session,
-    (structure, settings): (Structure, Arc<Settings>),
+    (structure, empty): (Structure, Forest),
     configured: &ConfiguredKinds,
     selection: Selection<'_>,
     within: &BTreeSet<Name>,
 ) -> Result<Loaded, Failure> {
-    let mut forest = structure.forest_under(settings);
+    let mut forest = structure.put_into(empty);
     let kinds = kinds(configured, selection);
     forest.apply(Fact::Kinds(kinds.clone()));
     forest.apply(Fact::Hnc(hnc::Fact::TreeLimits(configured.resolution.limits.clone())));
@@ -120,11 +122,10 @@ impl Loaded {
         within: &BTreeSet<Name>,
     ) -> Result<(), Failure> {
         let Some(id) = self.forest.kind_named(&kind.group, &kind.kind) else { return Ok(()) };
-        let reader = Reader { session, settings: self.forest.shared_settings(), kind, name };
+        let reader = Reader::new(session, &self.forest, kind, name);
         let failed =
             |problem| Failure::because(format!("{} cannot be listed", kind.group_resource()), &problem);
-        let everywhere = Api::all_with(session.client.clone(), &api_resource(kind));
-        match reader.read(&everywhere).await {
+        match reader.read(None).await {
             Ok(facts) => {
                 self.forest.apply(Fact::Objects(id, facts));
                 return Ok(());
@@ -195,22 +196,40 @@ impl Loaded {
 struct Reader<'a> {
     session: &'a Session,
     settings: Arc<Settings>,
+    /// `None` if only metadata is needed.
+    accurate: Option<Arc<accurate::Settings>>,
     kind: &'a Kind,
     name: Option<&'a str>,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    fn new(session: &'a Session, forest: &Forest, kind: &'a Kind, name: Option<&'a str>) -> Self {
+        let accurate = forest.known_accurate().filter(|it| it.watches(kind)).cloned();
+        Self { session, settings: forest.shared_settings(), accurate, kind, name }
+    }
+
+    fn api<K>(&self, within: Option<&str>) -> Api<K>
+    where
+        K: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>,
+    {
+        let (client, resource) = (self.session.client.clone(), api_resource(self.kind));
+        match within {
+            Some(namespace) => Api::namespaced_with(client, namespace, &resource),
+            None => Api::all_with(client, &resource),
+        }
+    }
+
     /// Reads the objects of one namespace. A user who may not list may still be allowed to get.
     async fn within(&self, namespace: &Name) -> (Name, Result<Vec<ObjectFact>, Problem>) {
-        let api = Api::namespaced_with(self.session.client.clone(), namespace, &api_resource(self.kind));
-        let found = match (self.read(&api).await, self.name) {
-            (Err(problem), Some(name)) if problem.is_forbidden() => self.get(&api, name).await,
+        let found = match (self.read(Some(namespace)).await, self.name) {
+            (Err(problem), Some(name)) if problem.is_forbidden() => self.get(namespace, name).await,
             (found, _) => found,
         };
         (namespace.clone(), found)
     }
 
-    async fn get(&self, api: &Api<DynamicObject>, name: &str) -> Result<Vec<ObjectFact>, Problem> {
+    async fn get(&self, namespace: &str, name: &str) -> Result<Vec<ObjectFact>, Problem> {
+        let api: Api<DynamicObject> = self.api(Some(namespace));
         let found = if self.kind.binds_subjects() {
             self.session.call(api.get(name)).await.map(|binding| self.binding(binding))
         } else {
@@ -224,17 +243,17 @@ impl Reader<'_> {
     }
 
     /// Secrets of types that are never propagated can be numerous, so they are read only by name.
-    async fn read(&self, api: &Api<DynamicObject>) -> Result<Vec<ObjectFact>, Problem> {
+    async fn read(&self, within: Option<&str>) -> Result<Vec<ObjectFact>, Problem> {
         let named: Vec<String> =
             self.name.map(|name| format!("metadata.name={}", field_value(name))).into_iter().collect();
         let is_secret = self.kind.group.is_empty() && self.kind.kind == "Secret";
         let others = SECRET_TYPES.map(|it| format!("type!={it}"));
         let fields = named.iter().cloned().chain(others.into_iter().filter(|_| is_secret));
-        let mut facts = self.list(api, fields.collect(), None).await?;
+        let mut facts = self.list(within, fields.collect(), None).await?;
         if is_secret && !named.is_empty() {
             for secret_type in SECRET_TYPES {
                 let fields = named.iter().cloned().chain([format!("type={secret_type}")]);
-                facts.extend(self.list(api, fields.collect(), Some(secret_type)).await?);
+                facts.extend(self.list(within, fields.collect(), Some(secret_type)).await?);
             }
         }
         Ok(facts)
@@ -242,17 +261,23 @@ impl Reader<'_> {
 
     async fn list(
         &self,
-        api: &Api<DynamicObject>,
+        within: Option<&str>,
         fields: Vec<String>,
         secret_type: Option<&str>,
     ) -> Result<Vec<ObjectFact>, Problem> {
         let params = ListParams::default();
         let params = if fields.is_empty() { params } else { params.fields(&fields.join(",")) };
+        if let Some(accurate) = self.accurate.as_deref() {
+            let listed = self.session.list(&self.api::<ApiObject>(within), &params).await?;
+            let fact = |object| ingest::api_object(self.kind, (&self.settings, Some(accurate)), object);
+            return Ok(listed.into_iter().map(fact).collect());
+        }
+        let api: Api<DynamicObject> = self.api(within);
         if self.kind.binds_subjects() {
-            let listed = self.session.list(api, &params).await?;
+            let listed = self.session.list(&api, &params).await?;
             return Ok(listed.into_iter().map(|binding| self.binding(binding)).collect());
         }
-        let listed = self.session.list_metadata(api, &params).await?;
+        let listed = self.session.list_metadata(&api, &params).await?;
         let type_ = secret_type.map(|it| ("type", Value::from(it)));
         Ok(listed.into_iter().map(|object| self.fact(object.metadata, type_.clone())).collect())
     }
@@ -269,21 +294,17 @@ impl Reader<'_> {
     }
 }
 
-/// Lists the objects of a kind, in the whole cluster or in one namespace.
+/// Lists the objects of a kind for this forest, in the whole cluster or in one namespace.
 ///
 /// # Errors
 /// The list failed.
 pub(crate) async fn objects(
     session: &Session,
-    settings: Arc<Settings>,
+    forest: &Forest,
     kind: &Kind,
     within: Option<&Name>,
 ) -> Result<Vec<ObjectFact>, Problem> {
-    let reader = Reader { session, settings, kind, name: None };
-    match within {
-        Some(namespace) => reader.within(namespace).await.1,
-        None => reader.read(&Api::all_with(session.client.clone(), &api_resource(kind))).await,
-    }
+    Reader::new(session, forest, kind, None).read(within.map(|it| &**it)).await
 }
 
 /// Reads the configuration, the settings and the objects for a structure.
@@ -298,7 +319,8 @@ pub(crate) async fn load_all(
     let mut notes = Vec::new();
     let configured = configured_kinds::read(session, &mut notes).await?;
     let within = BTreeSet::new();
-    let mut loaded = load(session, (structure, settings), &configured, Selection::All(&[]), &within).await?;
+    let empty = Forest::unconfigured(settings);
+    let mut loaded = load(session, (structure, empty), &configured, Selection::All(&[]), &within).await?;
     loaded.notes.extend(notes);
     Ok(loaded)
 }

@@ -11,7 +11,7 @@ use forest::exceptions::Withheld;
 use forest::why::{
     Above, Expected, KindInConfiguration, ObjectExplanation, ObjectQuestion, There, Untouched, below, explain,
 };
-use forest::{Forest, Kind, Name, ObjectKey};
+use forest::{Forest, Kind, Name, ObjectKey, Reason};
 use serde::Serialize;
 
 use crate::Failure;
@@ -53,8 +53,14 @@ impl ObjectStates {
         let kind = subject.kind(&configured.served)?;
         let within = around(&structure.forest(), starts);
         let selection = Selection::Named(&kind, &subject.name);
-        let mut loaded =
-            load(session, (structure, Arc::new(settings)), &configured, selection, &within).await?;
+        let mut loaded = load(
+            session,
+            (structure, Forest::unconfigured(Arc::new(settings))),
+            &configured,
+            selection,
+            &within,
+        )
+        .await?;
         loaded.notes.extend(notes);
         Ok(Self::new(kind, subject.name.clone(), loaded, &configured))
     }
@@ -150,6 +156,9 @@ pub(crate) struct ObjectState {
     /// The reason, as a clause.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) why: Option<String>,
+    /// What the user can do, as an imperative.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) advice: Option<String>,
     /// Whether it is a copy without any exception.
     #[serde(skip)]
     is_plain: bool,
@@ -194,7 +203,10 @@ impl From<&ObjectExplanation> for ObjectState {
     fn from(answer: &ObjectExplanation) -> Self {
         let (state, from, why) = judged(answer);
         let from = from.map(ToString::to_string);
-        let refused = answer.refused.as_ref().map(|it| format!("the API server refused it: {}", it.message));
+        let refused = answer.refused.as_ref().map(|it| {
+            let waits = *it.reason == *Reason::QuotaNotInForce.as_str();
+            format!("{}: {}", if waits { "it waits" } else { "the API server refused it" }, it.message)
+        });
         let why = [why, refused].into_iter().flatten().collect::<Vec<_>>().join("; ");
         let sees_all = answer.unseen.is_empty() && answer.unseen_roles.is_empty();
         let is_plain = sees_all && matches!(answer.expected, Expected::Copy(_));
@@ -203,7 +215,8 @@ impl From<&ObjectExplanation> for ObjectState {
             State::Absent => !answer.unseen.is_empty() || !answer.above.is_empty(),
             _ => false,
         };
-        Self { state, from, why: Some(why).filter(|it| !it.is_empty()), is_plain, is_doubtful }
+        let advice = advice(answer);
+        Self { state, from, advice, why: Some(why).filter(|it| !it.is_empty()), is_plain, is_doubtful }
     }
 }
 
@@ -229,7 +242,7 @@ fn judged(answer: &ObjectExplanation) -> (State, Option<&Name>, Option<String>) 
         }
         (There::Copy { from, .. }, Expected::Nothing) => (State::Surplus, Some(from), Some(stops(answer))),
         (There::Copy { .. }, Expected::Forsaken(from)) => {
-            (State::Surplus, Some(from), Some(format!("the namespace {from} of its source was deleted")))
+            (State::Surplus, Some(from), Some(format!("its source in namespace {from} was deleted")))
         }
         (There::Copy { from, .. }, Expected::AsItIs(why)) => {
             (State::Copy, Some(from), Some(format!("it is not changed, because {why}")))
@@ -274,6 +287,16 @@ fn judged(answer: &ObjectExplanation) -> (State, Option<&Name>, Option<String>) 
         }
         (There::Nothing, Expected::Unknown) => (State::Absent, None, Some(doubt())),
         (There::Nothing, _) => (State::Stopped, None, Some(stops(answer))),
+    }
+}
+
+fn advice(answer: &ObjectExplanation) -> Option<String> {
+    match &answer.expected {
+        Expected::Conflict(_) => Some("rename or delete one of the two objects".to_owned()),
+        Expected::AsItIs(Untouched::Halted { at, .. }) => {
+            Some(format!("see `kubectl hns describe {at}`, and solve the problem there"))
+        }
+        _ => None,
     }
 }
 

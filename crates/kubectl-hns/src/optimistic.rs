@@ -1,14 +1,19 @@
 //! Writes an object that others, such as the controller, may change after it was read.
 
+use std::time::Duration;
+
 use hns_cluster::api::Api;
 use kube::ResourceExt;
 use kube::api::{DynamicObject, PostParams};
+use tokio::time::sleep;
 
+use crate::Failure;
 use crate::failure::Problem;
 use crate::session::Session;
 
 /// The number of attempts.
-const ATTEMPTS: usize = 5;
+pub(crate) const ATTEMPTS: usize = 5;
+const POLL: Duration = Duration::from_millis(250);
 
 /// Creates or replaces the object with `edit` applied. If the object was changed meanwhile, `edit` is applied to the new version, unless
 /// `judged`, which gives what the edit was decided by, gives something else for it.
@@ -43,5 +48,33 @@ pub(crate) async fn write<T: PartialEq>(
         // Otherwise the text that was printed about the change no longer applies.
         let Some(present) = present.filter(|it| judged(it) == seen) else { return Err(problem) };
         object = present;
+    }
+}
+
+/// Changes an object that exists. `edit` gets each version that is read, and says whether there is something to write; `again` says
+/// after which problems to go on. Returns whether something was written.
+///
+/// # Errors
+/// `edit` failed; or, within, a request did.
+pub(crate) async fn change(
+    (session, api): (&Session, &Api<DynamicObject>),
+    (name, params): (&str, &PostParams),
+    edit: impl Fn(&mut DynamicObject) -> Result<bool, Failure>,
+    mut again: impl FnMut(&Problem) -> bool,
+) -> Result<Result<bool, Problem>, Failure> {
+    loop {
+        let written = match session.call(api.get(name)).await {
+            Err(problem) => Err(problem),
+            Ok(mut object) => {
+                if !edit(&mut object)? {
+                    return Ok(Ok(false));
+                }
+                session.call(api.replace(name, params, &object)).await.map(|_| true)
+            }
+        };
+        match written {
+            Err(problem) if again(&problem) => sleep(POLL).await,
+            done => return Ok(done),
+        }
     }
 }

@@ -8,6 +8,7 @@ pub(crate) mod text;
 
 use std::collections::BTreeSet;
 
+use forest::hnc::external_manager;
 use forest::{Forest, Name};
 use serde::Serialize;
 
@@ -23,6 +24,9 @@ pub(crate) struct Node {
     /// Whether the settings of the installation exclude the namespace.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) excluded: bool,
+    /// The other tool that manages the place of the namespace in the hierarchy.
+    #[serde(skip_serializing_if = "Option::is_none", rename = "externalManager")]
+    pub(crate) external_manager: Option<String>,
     /// Whether the namespace is being deleted.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) terminating: bool,
@@ -123,10 +127,11 @@ impl Node {
     /// The name with the words that follow it in a drawing.
     pub(crate) fn title(&self) -> String {
         let excluded = if self.excluded { " [excluded]" } else { "" };
+        let external = if self.external_manager.is_some() { " [external]" } else { "" };
         let terminating = if self.terminating { " [terminating]" } else { "" };
         let omitted =
             if self.omitted == 0 { String::new() } else { format!(" [{} more below]", self.omitted) };
-        format!("{}{excluded}{terminating}{omitted}", self.name)
+        format!("{}{excluded}{external}{terminating}{omitted}", self.name)
     }
 
     /// Changes this node and all nodes below it.
@@ -182,11 +187,13 @@ fn node(seen: (&Structure, &Forest), name: &Name, above: &mut Vec<Name>) -> Node
         children.extend(forest.children(name).iter().map(|child| node(seen, child, above)));
         above.pop();
     }
+    let seen = structure.namespaces.get(name);
     Node {
         name: name.to_string(),
         subnamespace: structure.is_subnamespace(name),
         excluded: false,
-        terminating: structure.namespaces.get(name).is_some_and(|it| it.terminating),
+        external_manager: seen.and_then(|it| external_manager(&it.annotations)).map(ToOwned::to_owned),
+        terminating: seen.is_some_and(|it| it.terminating),
         conditions: structure.conditions(name).iter().map(ConditionView::from).collect(),
         object: None,
         omitted: 0,
@@ -227,11 +234,14 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_that_is_being_deleted_is_marked() {
+    fn namespaces_that_are_being_deleted_or_external_are_marked() {
         let mut structure = sketch(&["a", "b < a"]);
         structure.namespaces.get_mut("b").unwrap().terminating = true;
         let tree = build(&structure, &["a".into()]).remove(0);
         assert_eq!(tree.all().iter().map(|it| it.title()).collect::<Vec<_>>(), ["a", "b [terminating]"]);
+        let other = ("hnc.x-k8s.io/managed-by".to_owned(), "other".to_owned());
+        structure.namespaces.get_mut("a").unwrap().annotations = [other].into_iter().collect();
+        assert_eq!(build(&structure, &["a".into()])[0].title(), "a [external]");
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! The settings that the installation runs with, which are in the `ConfigMap` `hnc-settings`. Where they cannot be read, the
 //! defaults stand in for them, and that is said.
 
-use forest::Settings;
+use std::sync::Arc;
+
+use forest::{Forest, Settings};
 use hns_api::names::SETTINGS_CONFIG_MAP;
 use hns_cluster::settings::{Data, in_force, version};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -13,6 +15,22 @@ use crate::structure;
 /// What rules and plans depend on in the installation, and what is uncertain about it, for people.
 pub(crate) async fn settings(session: &Session) -> (Settings, Option<String>) {
     conclude(&read(session).await, session.installation().await)
+}
+
+/// An empty forest with these settings, in which Accurate's API is enabled where it is in the installation.
+pub(crate) async fn forest(session: &Session, settings: Settings) -> Forest {
+    let forest = Forest::unconfigured(Arc::new(settings));
+    match accurate(session).await {
+        Ok(Some(rules)) => forest.with_accurate(Arc::new(rules)),
+        _ => forest,
+    }
+}
+
+/// The rules of Accurate's API; `None` where it is not enabled.
+pub(crate) async fn accurate(session: &Session) -> Result<Option<forest::accurate::Settings>, Problem> {
+    let data = read(session).await?.unwrap_or_default();
+    let shared = in_force(&data).ok().flatten().filter(|it| it.accurate.enabled);
+    Ok(shared.and_then(|it| it.accurate.rules().ok()))
 }
 
 /// The entries of the `ConfigMap`; `None` where there is none.

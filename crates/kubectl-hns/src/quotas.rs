@@ -1,15 +1,18 @@
 //! Reads hierarchical quotas, and the derived quotas with the usage of each namespace.
 
+use std::collections::BTreeMap;
+
 use forest::hnc::quota::DerivedQuotaFact;
-use forest::{Fact, Name, hnc, keys};
+use forest::{Fact, Name, Quantity, hnc, keys};
 use hns_api::HierarchicalResourceQuota;
 use hns_cluster::api::Api;
 use hns_cluster::api_object::StructureObject;
-use hns_cluster::ingest::quotas::{derived_quota, quota};
+use hns_cluster::ingest::quotas::{amounts, derived_quota, quota};
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::CustomResourceExt;
 use kube::api::{DynamicObject, ListParams};
 use kube::core::ApiResource;
+use serde_json::json;
 
 use crate::failure::Problem;
 use crate::session::Session;
@@ -54,6 +57,31 @@ pub(crate) async fn derived_in(
     Ok(found.map(|object| fact(object).1))
 }
 
+/// How a `ResourceQuota` of the namespace refuses one of these new anchors, in the API server's words. Quotas that the user may not
+/// read are not known.
+pub(crate) async fn exceeded_by_anchors(session: &Session, namespace: &str, new: &[Name]) -> Option<String> {
+    let quotas =
+        session.list(&session.within::<ResourceQuota>(namespace), &ListParams::default()).await.ok()?;
+    quotas.iter().find_map(|quota| exceeded(quota, new))
+}
+
+fn exceeded(quota: &ResourceQuota, new: &[Name]) -> Option<String> {
+    let resource = format!("subnamespaceanchors.{}", hns_api::GROUP);
+    let counted = format!("count/{resource}");
+    let status = quota.status.as_ref()?;
+    let amount = |of: &Option<BTreeMap<String, _>>| amounts(&json!(of)).get(&*counted).copied();
+    let (limit, used) = (amount(&status.hard)?, amount(&status.used).unwrap_or_default());
+    let room = (1..).zip(new).find(|(number, _)| used + Quantity::whole(*number) > limit);
+    room.map(|(number, child)| {
+        let used = used + Quantity::whole(number - 1);
+        let name = quota.metadata.name.as_deref().unwrap_or_default();
+        format!(
+            "{resource} {child:?} is forbidden: exceeded quota: {name}, requested: {counted}=1, used: {counted}={used}, limited: \
+             {counted}={limit}"
+        )
+    })
+}
+
 fn resource() -> ApiResource {
     ApiResource::erase::<ResourceQuota>(&())
 }
@@ -61,4 +89,29 @@ fn resource() -> ApiResource {
 fn fact(object: DynamicObject) -> (Name, DerivedQuotaFact) {
     let DynamicObject { metadata, data, .. } = object;
     derived_quota(StructureObject { metadata, data })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn anchors_beyond_a_quota_are_refused_in_the_words_of_the_api_server() {
+        let counted = "count/subnamespaceanchors.hnc.x-k8s.io";
+        let quota = |hard: serde_json::Value, used: &str| -> ResourceQuota {
+            let status = json!({ "hard": hard, "used": { counted: used } });
+            serde_json::from_value(json!({ "metadata": { "name": "q" }, "status": status })).unwrap()
+        };
+        let new = ["a".into(), "b".into()];
+        assert_eq!(exceeded(&quota(json!({ counted: "3" }), "1"), &new), None);
+        assert_eq!(exceeded(&quota(json!({ "pods": "0" }), "1"), &new), None);
+        assert_eq!(
+            exceeded(&quota(json!({ counted: "2" }), "1"), &new).as_deref(),
+            Some(
+                "subnamespaceanchors.hnc.x-k8s.io \"b\" is forbidden: exceeded quota: q, requested: \
+                 count/subnamespaceanchors.hnc.x-k8s.io=1, used: count/subnamespaceanchors.hnc.x-k8s.io=2, limited: \
+                 count/subnamespaceanchors.hnc.x-k8s.io=2"
+            )
+        );
+    }
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use forest::hnc;
-use forest::{AnchorFact, Condition, Fact, Forest, HierarchyFact, Name, NamespaceFact, Settings};
+use forest::{AnchorFact, Condition, Fact, Forest, HierarchyFact, Name, NamespaceFact, Settings, Version};
 use hns_api::{HierarchyConfiguration, SubnamespaceAnchor, annotations, names};
 use hns_cluster::api::Api;
 use hns_cluster::ingest;
@@ -50,8 +50,15 @@ impl Structure {
         if let Some(namespace) = self.namespaces.get(name) {
             return namespace.annotations.get(annotations::SUBNAMESPACE_OF).is_some();
         }
+        self.holder(name).is_some()
+    }
+
+    /// The namespace whose anchor says that the namespace is its subnamespace.
+    fn holder(&self, name: &str) -> Option<&Name> {
         let ok = Some(hns_api::anchor_states::OK);
-        self.anchors.iter().any(|(_, anchor)| *anchor.name == *name && anchor.state.as_deref() == ok)
+        let mut anchors = self.anchors.iter();
+        let found = anchors.find(|(_, anchor)| *anchor.name == *name && anchor.state.as_deref() == ok);
+        found.map(|(parent, _)| parent)
     }
 
     /// Whether the last of these namespaces, each the parent of the one before, may have a parent that could not be read: neither its
@@ -74,11 +81,21 @@ impl Structure {
 
     /// The same in an empty forest.
     pub(crate) fn put_into(&self, mut forest: Forest) -> Forest {
-        let seen = |name: &Name| NamespaceFact { name: name.clone(), ..NamespaceFact::default() };
+        // What was not read needs a uid, so that a preview can delete it.
+        let version = |name: &Name| Version { uid: format!("unread-{name}").into(), ..Version::default() };
+        let seen = |name: &Name| {
+            let of = self.holder(name).map(|parent| (annotations::SUBNAMESPACE_OF, &**parent));
+            let (name, version, annotations) = (name.clone(), version(name), of.into_iter().collect());
+            NamespaceFact { name, version, annotations, ..NamespaceFact::default() }
+        };
         let unread = self.hierarchies.keys().filter(|name| !self.namespaces.contains_key(*name)).map(seen);
         let namespaces = self.namespaces.values().cloned().chain(unread).collect();
         forest.apply(Fact::Namespaces(namespaces));
-        let hierarchies = self.hierarchies.iter().map(|(name, fact)| (name.clone(), fact.clone()));
+        let hierarchies = self.hierarchies.iter().map(|(name, fact)| {
+            let is_read = !fact.version.uid.is_empty();
+            let version = if is_read { fact.version.clone() } else { version(name) };
+            (name.clone(), HierarchyFact { version, ..fact.clone() })
+        });
         forest.apply(Fact::Hnc(hnc::Fact::Hierarchies(hierarchies.collect())));
         forest.apply(Fact::Hnc(hnc::Fact::Anchors(self.anchors.clone())));
         forest

@@ -39,6 +39,12 @@ impl Right {
         Self { verb, group: hns_api::GROUP, resource, namespace, name }
     }
 
+    /// A right on `SubNamespaces`.
+    pub(crate) fn of_form(verb: &'static str, parent: &str, name: &str) -> Self {
+        let (namespace, name) = (parent.to_owned(), name.to_owned());
+        Self { verb, group: hns_api::accurate::GROUP, resource: "subnamespaces", namespace, name }
+    }
+
     /// A right on this namespace.
     pub(crate) fn namespace(verb: &'static str, name: &str) -> Self {
         let (namespace, name) = (name.to_owned(), name.to_owned());

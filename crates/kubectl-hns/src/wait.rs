@@ -1,5 +1,6 @@
 //! Waits until the controller has applied a change, and says on a terminal for what.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use clap::Args;
@@ -12,12 +13,14 @@ use crate::{Failure, Terminal};
 /// The first interval between checks; later intervals are longer, because a check may need large lists.
 const POLL: Duration = Duration::from_millis(250);
 const LONGEST_POLL: Duration = Duration::from_secs(3);
+/// A request that takes longer is named.
+const SLOW: Duration = Duration::from_secs(3);
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Whether and how long to wait.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct WaitArgs {
-    /// Wait until the change has taken effect everywhere.
+    /// Wait until the change has taken effect everywhere; `move` and `convert` do so unless --no-wait is set.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     wait: Option<Switch>,
 
@@ -26,7 +29,7 @@ pub(crate) struct WaitArgs {
           conflicts_with = "wait")]
     no_wait: Option<Switch>,
 
-    /// How long to wait: seconds, or a duration such as 1m30s; 0 for no limit. The default is 2m.
+    /// How long to wait, if the command waits: seconds, or a duration such as 1m30s; 0 for no limit. The default is 2m.
     #[arg(long, value_name = "TIME")]
     timeout: Option<Limit>,
 }
@@ -66,6 +69,18 @@ pub(crate) enum Progress {
 impl Progress {
     pub(crate) fn missing(what: impl Into<String>) -> Self {
         Self::Part(0, 1, what.into())
+    }
+}
+
+/// Does one part of the work; says so if that takes long.
+pub(crate) async fn patiently<T>(terminal: &Terminal, what: &str, work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    tokio::select! {
+        done = &mut work => done,
+        () = sleep(SLOW) => {
+            terminal.note(&format!("waiting for the API server: {what}"));
+            work.await
+        }
     }
 }
 

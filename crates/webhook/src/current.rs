@@ -12,8 +12,8 @@ use hns_cluster::configured_kinds;
 use hns_cluster::feed::{self, Detail};
 use hns_cluster::handle::{ForestHandle, ForestWriter};
 use hns_cluster::metrics::{ForestMetrics, StreamMetrics};
-use hns_cluster::quota_ledger::LedgerStore;
 use hns_cluster::settings::{Follower, InForce};
+use hns_cluster::stored::Store;
 use hns_runtime::process::{Part, Process};
 use kube::Client;
 use tokio::sync::watch::{Receiver, Sender};
@@ -108,9 +108,10 @@ impl Reader {
             &part.readiness,
             &mut tasks,
         );
-        let store = LedgerStore::new(self.client.clone(), &self.namespace);
+        let store = Store::new(self.client.clone(), &self.namespace);
         let app = App {
-            usage: UsageLedger::start(store, &forest, self.usage.clone(), &mut tasks),
+            usage: UsageLedger::start(store.clone(), &forest, self.usage.clone(), &mut tasks),
+            store,
             forest: forest.clone(),
             client: self.client.clone(),
             controller: self.controller.clone(),

@@ -196,6 +196,7 @@ mod tests {
             missing_parent: None,
             added_to: Vec::new(),
             anchor_in: None,
+            consenting: Vec::new(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! `hns-webhook`: is a request allowed?
 //!
 //! Takes an `AdmissionReview`, runs the forest's rules, asks the API server their questions, and responds. It contains no rule,
-//! and writes nothing to the cluster but access reviews.
+//! and writes nothing to the cluster but access reviews, the ledger of quotas, and the list of missing parents.
 
 pub mod args;
 pub mod router;
@@ -13,6 +13,7 @@ mod decode;
 mod in_flight;
 mod judge;
 mod metrics;
+mod namings;
 mod questions;
 mod respond;
 mod single_flight;

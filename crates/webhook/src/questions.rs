@@ -15,6 +15,7 @@ use hns_cluster::access_review;
 use hns_cluster::api::Api;
 use hns_cluster::error_text::error_text;
 use hns_cluster::handle::ForestHandle;
+use hns_cluster::stored::Store;
 use k8s_openapi::api::authentication::v1::UserInfo;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
 use k8s_openapi::api::core::v1::Namespace;
@@ -52,6 +53,8 @@ pub(crate) struct Asker<'a> {
     pub(crate) webhook: &'static str,
     pub(crate) uid: &'a str,
     pub(crate) metrics: &'a AdmissionMetrics,
+    /// Where the namings of missing parents are.
+    pub(crate) store: &'a Store,
 }
 
 impl Asker<'_> {

@@ -16,6 +16,7 @@ use forest::rules::Denial;
 use hns_api::accurate::{conversion, names::paths};
 use hns_cluster::configured_kinds::{Configuration, discover};
 use hns_cluster::handle::ForestHandle;
+use hns_cluster::stored::Store;
 use hns_runtime::serve::Peer;
 use kube::Client;
 use kube::core::conversion::ConversionReview;
@@ -50,6 +51,8 @@ pub struct App {
     pub configuration: Receiver<Configuration>,
     /// The changes of parent that this replica has allowed and not yet observed.
     pub in_flight: Arc<InFlight>,
+    /// Where the namings of missing parents are.
+    pub(crate) store: Store,
     /// Decides on increases of usage.
     pub(crate) usage: UsageLedger,
     /// The bodies of all requests in flight.
@@ -234,6 +237,7 @@ impl App {
             webhook: review.webhook.name(),
             uid: &review.request.uid,
             metrics: &self.metrics,
+            store: &self.store,
         }
     }
 }

@@ -15,8 +15,8 @@ use forest::rules::{Denial, DenialKind};
 use hns_api::names::QUOTA_LEDGER;
 use hns_cluster::error_text::error_text;
 use hns_cluster::handle::ForestHandle;
-use hns_cluster::quota_ledger::{LedgerStore, Stored};
 use hns_cluster::quota_rights::REMEDY;
+use hns_cluster::stored::{Store, Stored};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
@@ -53,7 +53,7 @@ pub(crate) struct UsageLedger {
 impl UsageLedger {
     /// Starts the task.
     pub(crate) fn start(
-        store: LedgerStore,
+        store: Store,
         forest: &ForestHandle,
         metrics: UsageMetrics,
         tasks: &mut JoinSet<()>,
@@ -120,9 +120,9 @@ fn is_brief(pending: Pending) -> bool {
 
 /// Owns the ledger of this replica: the last known state.
 struct Keeper {
-    store: LedgerStore,
+    store: Store,
     forest: ForestHandle,
-    stored: Option<Stored>,
+    stored: Option<Stored<Ledger>>,
     /// When the ledger was last read.
     read: Instant,
     metrics: UsageMetrics,
@@ -154,8 +154,8 @@ impl Keeper {
                 self.read = Instant::now();
                 self.store.read().await.map_err(|error| unusable(&error))?
             };
-            let (decisions, ledger) = self.decide(&stored.ledger, batch);
-            if ledger.reservations == stored.ledger.reservations || !decisions.contains(&Decision::Allow) {
+            let (decisions, ledger) = self.decide(&stored.content, batch);
+            if ledger.reservations == stored.content.reservations || !decisions.contains(&Decision::Allow) {
                 // The ledger may be of another cluster, and corrected meanwhile.
                 let waits = decisions.contains(&Decision::Wait(Pending::StatesUnknown));
                 self.stored = Some(stored).filter(|_| !waits || self.read.elapsed() < FRESH);

@@ -152,6 +152,15 @@ fn spec<T: DeserializeOwned + Default>(object: Option<&RequestObject<'_>>) -> Re
     Ok(spec.map_err(|error| unreadable(format!("spec: {error}")))?.flatten().unwrap_or_default())
 }
 
+/// Whether there is an owner reference that was not there before.
+fn adds_owner(old: Option<&RequestObject<'_>>, new: Option<&RequestObject<'_>>) -> bool {
+    let owners = |object: Option<&RequestObject<'_>>| {
+        object.map_or_else(Vec::new, |it| it.metadata.owner_references().to_vec())
+    };
+    let known = owners(old);
+    owners(new).iter().any(|owner| !known.contains(owner))
+}
+
 fn user(request: &Request<'_>) -> User {
     let info = &request.user_info;
     User { name: info.username.clone().unwrap_or_default(), groups: info.groups.clone().unwrap_or_default() }

@@ -3,7 +3,9 @@
 //! Absolute figures depend on the machine. So the limit is measured in the same run, and ratios, counts and processor
 //! time are compared over time. `BENCHMARKS.md` describes the method.
 
+mod api;
 mod audit;
+mod bare;
 mod client;
 mod limit;
 mod measures;
@@ -24,6 +26,8 @@ use anyhow::{Context, bail};
 use hns_e2e::Cluster;
 use hns_e2e::product::BINARIES;
 
+use self::api::Api;
+use self::bare::Bare;
 use self::report::Outcome;
 use self::testbed::Testbed;
 use crate::cargo::{cargo, root, step};
@@ -39,7 +43,7 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with_all = ["quick", "only"])]
     large: bool,
     /// Run only this measure (can be repeated): `tax`, `price`, `spread` (with touch and drop), `parents` (with move),
-    /// `restart`, `reviews`, `quota`.
+    /// `restart`, `reviews`, `quota`, `accurate`.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
     /// Fail if a target is missed.
@@ -129,7 +133,8 @@ impl Scale {
     }
 }
 
-const NAMES: [&str; 7] = ["tax", "price", "spread", "parents", "restart", "reviews", "quota"];
+const NAMES: [&str; 8] = ["tax", "price", "spread", "parents", "restart", "reviews", "quota", ACCURATE];
+const ACCURATE: &str = "accurate";
 const LARGE: &str = "large";
 
 impl Options {
@@ -210,11 +215,16 @@ async fn measure_one(name: &str, scale: &Scale) -> anyhow::Result<Vec<Outcome>> 
         "price" => return Box::pin(measures::price::measure(&cluster, scale)).await,
         _ => {}
     }
-    let mut testbed = Testbed::set(&cluster).await?;
+    let api = if name == ACCURATE { Api::Accurate } else { Api::Hnc };
+    let mut testbed = Testbed::set(&cluster, api).await?;
     match name {
         "spread" => {
             let bare = Cluster::start_audited(&audit::policy()).await?;
-            measures::spread::measure(&mut testbed, &bare, scale).await
+            measures::spread::measure(&mut testbed, &Bare::new(&bare).await?, scale).await
+        }
+        ACCURATE => {
+            let bare = Cluster::start_audited(&audit::policy()).await?;
+            measures::accurate::measure(&mut testbed, &bare, scale).await
         }
         "parents" => measures::parents::measure(&mut testbed, scale).await,
         LARGE => measures::large::measure(&mut testbed, scale).await,

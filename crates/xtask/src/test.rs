@@ -29,7 +29,8 @@ pub(crate) struct Options {
     /// Skip everything that needs a cluster.
     #[arg(long, conflicts_with_all = ["full", "suites", "jobs"])]
     quick: bool,
-    /// Also run the suites that depend most on Kubernetes on the oldest supported version.
+    /// Also run the suites that depend most on Kubernetes on the oldest supported version, and those of HNC's API with Accurate's
+    /// API enabled.
     #[arg(long)]
     full: bool,
     /// Run only this suite: a file in e2e/tests, `unit` for all unit and property tests, or `e2e` for the unit tests of
@@ -64,7 +65,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     jobs.retain(|suite| suite.name != NODE || obstacle.is_none());
     if options.full {
         step("the oldest control plane's programs", || Programs::of(Kubernetes::Oldest).map(drop))?;
-        jobs.extend(suites::on_the_oldest(&jobs));
+        let again = [suites::on_the_oldest(&jobs), suites::with_accurate(&jobs)];
+        jobs.extend(again.into_iter().flatten());
     }
     let width = options.jobs.map_or_else(default_width, NonZeroUsize::get);
     let passed = lanes::run(jobs, width, &built.logs)?;

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, ensure};
+use hns_api::accurate::GROUP;
 use hns_api::names;
 use hns_controller::registrations::{RegistrationSettings, admission};
 use k8s_openapi::api::rbac::v1::ClusterRole;
@@ -48,6 +49,28 @@ pub(super) fn of_kinds(documents: &[Value], kinds: &[&str]) -> anyhow::Result<Ve
     ensure!(!chosen.is_empty(), "no manifests of {kinds:?}");
     chosen.sort_by_key(|document| document["kind"] != "Namespace");
     Ok(chosen)
+}
+
+/// The objects of this name.
+pub(super) fn of_name(documents: &[Value], name: &str) -> Vec<Value> {
+    documents.iter().filter(|document| document["metadata"]["name"] == name).cloned().collect()
+}
+
+/// The rights of these documents under other names, so that they add to those of other manifests; but not those on the propagated
+/// kinds, which tests take away.
+pub(super) fn further_rights(documents: &[Value], suffix: &str) -> anyhow::Result<Vec<Value>> {
+    let mut rights = of_kinds(documents, &["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"])?;
+    for right in &mut rights {
+        if let Some(Value::Array(rules)) = right.get_mut("rules") {
+            rules.retain(|rule| rule["apiGroups"] == json!([GROUP]) || !rule["resourceNames"].is_null());
+        }
+        for pointer in ["/metadata/name", "/roleRef/name"] {
+            if let Some(Value::String(name)) = right.pointer_mut(pointer) {
+                *name = format!("{name}-{suffix}");
+            }
+        }
+    }
+    Ok(rights)
 }
 
 /// The default settings for an API server, but for these options.

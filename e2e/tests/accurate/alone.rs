@@ -1,16 +1,20 @@
-//! Tests that change what others depend on: the settings, the programs, the definition, and rights.
+//! Tests that change what others depend on: the watched kinds, the programs, the definition, and rights.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
 use hns_api::names::SETTINGS_CONFIG_MAP;
-use hns_cluster::settings::accurate::Settings;
 use hns_e2e::product::{CONTROLLER_USER, NAMESPACE};
 use hns_e2e::steps::PATIENCE;
-use hns_e2e::{AuditEvent, eventually, stays};
+use hns_e2e::{AuditEvent, Fault, eventually};
+use http::Method;
 use serde_json::{Value, json};
 
 use super::scene::{
-    CONFIG, FORMS, Kind, SECRETS, Scene, at, label, namespace, path, scene_alone, settings, version,
+    CONFIG, FINALIZER, FORMS, Kind, PARENT, SECRETS, Scene, TYPE, annotation, at, label, namespace, path,
+    scene_alone, settings, version,
 };
 
 const CONFIG_MAPS: Kind = ("/api/v1", "configmaps");
@@ -19,7 +23,7 @@ const DEFINITION: &str =
 
 impl<H> Scene<H> {
     /// Waits until the settings in force are refused for this reason; for none if it is empty.
-    async fn refused(&self, why: &str) {
+    pub(super) async fn refused(&self, why: &str) {
         let place = path(CONFIG_MAPS, NAMESPACE, SETTINGS_CONFIG_MAP);
         let shows = |it: &Value| {
             let refused = at(it, "/data/refused").as_str().unwrap_or("?");
@@ -39,10 +43,33 @@ impl<H> Scene<H> {
         .unwrap();
     }
 
-    /// Whether the controller watches objects of this kind.
-    async fn watches(&self, resource: &str) -> bool {
-        let line = format!("hns_watches{{resource=\"{resource}\"}}");
-        self.installation.controller.lock().await.metrics().await.unwrap().contains(&line)
+    /// Takes all finalizers off a `SubNamespace`. What the controller writes to it then is held.
+    async fn take_finalizers(&self, form: &str) {
+        let (place, held) = (form.to_owned(), Arc::new(AtomicUsize::new(0)));
+        let counted = Arc::clone(&held);
+        self.installation.proxy.set_rule(move |request| {
+            let is_it = request.method == Method::PATCH && request.uri.path() == place;
+            is_it.then(|| {
+                counted.fetch_add(1, Relaxed);
+                Fault::Hold
+            })
+        });
+        self.patch(form, json!({ "metadata": { "finalizers": null } })).await;
+        eventually("the controller has seen it", PATIENCE, async || match held.load(Relaxed) {
+            0 => Err("no write".to_owned()),
+            _ => Ok(()),
+        })
+        .await
+        .unwrap();
+    }
+
+    /// Gives the controller more rights.
+    pub(super) async fn may(&self, group: &str, resource: &str, verbs: &[&str]) {
+        let place = "/apis/rbac.authorization.k8s.io/v1/clusterroles/accounts";
+        let mut rules = self.get(place).await.unwrap().unwrap()["rules"].take();
+        let more = json!({ "apiGroups": [group], "resources": [resource], "verbs": verbs });
+        rules.as_array_mut().unwrap().push(more);
+        self.patch(place, json!({ "rules": rules })).await;
     }
 }
 
@@ -66,34 +93,86 @@ async fn changed_settings_are_in_force_without_a_restart_and_wrong_ones_change_n
     scene.configure(&settings(&more)).await.unwrap();
     scene.refused("").await;
     scene.controller_shows("missing permission to patch /v1, Resource=configmaps", true).await;
-    scene.settled("se-root", "se-sub", "third").await;
-    assert_eq!(scene.get(&path(CONFIG_MAPS, "se-sub", "late")).await, Ok(None));
-    let more = json!({ "apiGroups": [""], "resources": ["configmaps"], "verbs": ["patch"] });
-    let place = "/apis/rbac.authorization.k8s.io/v1/clusterroles/accounts";
-    let mut granted = scene.get(place).await.unwrap().unwrap();
-    granted["rules"].as_array_mut().unwrap().push(more);
-    scene.patch(place, json!({ "rules": granted["rules"] })).await;
+    // A creation needs no patch.
     scene.copied(CONFIG_MAPS, "se-root", "se-sub", "late").await;
+    scene.patch(&path(CONFIG_MAPS, "se-root", "late"), json!({ "data": { "k": "v" } })).await;
+    scene.settled("se-root", "se-sub", "third").await;
+    let copy = scene.get(&path(CONFIG_MAPS, "se-sub", "late")).await.unwrap().unwrap();
+    assert!(copy["data"].is_null(), "{copy}");
+    scene.may("", "configmaps", &["patch"]).await;
+    scene.until(&path(CONFIG_MAPS, "se-sub", "late"), "follows", |it| it["data"]["k"] == "v").await;
     scene.controller_shows("missing permission", false).await;
-
-    let off = Settings { enabled: false, ..settings(CONFIG) };
-    scene.configure(&off).await.unwrap();
-    eventually("the kinds of Accurate's API are not watched", PATIENCE, async || {
-        let watched = [scene.watches("secrets").await, scene.watches("configmaps").await];
-        if watched == [false, false] { Ok(()) } else { Err(format!("{watched:?}")) }
-    })
-    .await
-    .unwrap();
-    let sub = namespace("se-sub");
-    scene.patch(&namespace("se-root"), json!({ "metadata": { "labels": { "team": "red" } } })).await;
-    stays("no label is copied", std::time::Duration::from_secs(1), async || {
-        let seen = scene.get(&sub).await?.unwrap_or_default();
-        if label(&seen, "team").is_null() { Ok(()) } else { Err(seen.to_string()) }
-    })
-    .await
-    .unwrap();
     scene.configure(&settings(CONFIG)).await.unwrap();
-    scene.until(&sub, "has its team", |it| label(it, "team") == "red").await;
+    scene.refused("").await;
+}
+
+/// Number 17 of section 15: Accurate did not start with them.
+#[tokio::test]
+async fn kinds_of_one_name_in_two_groups_are_both_copied() {
+    const GROUP: &str = "other.test";
+    const OTHERS: Kind = ("/apis/other.test/v1", "secrets");
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let scene = scene_alone().await;
+    let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    let version =
+        json!({ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema } });
+    let names = json!({ "plural": "secrets", "singular": "secret", "kind": "Secret" });
+    let definition = json!({ "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": format!("secrets.{GROUP}") },
+        "spec": { "group": GROUP, "scope": "Namespaced", "names": names, "versions": [version] } });
+    scene.send("POST", definitions, definition).await.unwrap();
+    scene.may(GROUP, "secrets", &["get", "list", "watch", "create", "patch", "delete"]).await;
+    scene.create_root("tw-root").await;
+    scene.create_sub("tw-root", "tw-sub", json!({})).await;
+    let body = json!({ "apiVersion": format!("{GROUP}/v1"), "kind": "Secret", "data": { "k": "other" } });
+    scene.until(&path(OTHERS, "tw-root", ""), "is served", Value::is_object).await;
+    scene.create(OTHERS, "tw-root", "s", "update", body).await;
+    scene.create(SECRETS, "tw-root", "s", "update", json!({ "data": { "k": "dg==" } })).await;
+    let both = CONFIG.replace("watches:", "watches:\n- {group: other.test, version: v1, kind: Secret}");
+    scene.configure(&settings(&both)).await.unwrap();
+    for (kind, value) in [(OTHERS, "other"), (SECRETS, "dg==")] {
+        assert_eq!(scene.copied(kind, "tw-root", "tw-sub", "s").await["data"]["k"], value);
+    }
+    scene.delete(&path(SECRETS, "tw-root", "s")).await;
+    scene.gone(&path(SECRETS, "tw-sub", "s")).await;
+    assert!(scene.get(&path(OTHERS, "tw-sub", "s")).await.unwrap().is_some(), "it is of the other kind");
+    scene.configure(&settings(CONFIG)).await.unwrap();
+    scene.refused("").await;
+    scene.delete(&format!("{definitions}/secrets.{GROUP}")).await;
+}
+
+/// Numbers 8 and 14 of section 15. A write of the controller is held up on its way.
+#[tokio::test]
+async fn finalizers_of_others_stay_and_the_labels_of_a_sub_namespace_go_with_it() {
+    let scene = scene_alone().await;
+    let proxy = &scene.installation.proxy;
+    scene.create_namespace("la-root", json!({ TYPE: "root", "team": "red" })).await;
+    let spec = json!({ "labels": { "tier": "1", "team": "blue" }, "annotations": { "owner": "o" } });
+    scene.create_sub("la-root", "la-sub", spec).await;
+    let is_set = |it: &Value| label(it, "tier") == "1" && label(it, "team") == "blue";
+    let (uid, _) = version(&scene.until(&namespace("la-sub"), "has its labels", is_set).await);
+    let form = path(FORMS, "la-root", "la-sub");
+    scene.until(&form, "is current", |it| at(it, "/status/observedGeneration") == 1).await;
+
+    // The controller is about to add its finalizer again.
+    scene.take_finalizers(&form).await;
+    let other = json!({ "metadata": { "finalizers": ["example.com/other"] } });
+    scene.patch(&form, other).await;
+    proxy.reset();
+    proxy.release();
+    let both = json!(["example.com/other", FINALIZER]);
+    scene.until(&form, "has both finalizers", |it| it["metadata"]["finalizers"] == both).await;
+
+    // Once more. Now the SubNamespace goes, and its namespace stays.
+    scene.take_finalizers(&form).await;
+    scene.settled("la-root", "la-sub", "marker").await;
+    scene.delete(&form).await;
+    let is_reset = |it: &Value| label(it, "tier").is_null() && label(it, "team") == "red";
+    let seen = scene.until(&namespace("la-sub"), "has the labels of its parent only", is_reset).await;
+    assert!(annotation(&seen, "owner").is_null() && label(&seen, PARENT) == "la-root", "{seen}");
+    assert!(seen["metadata"]["uid"] == uid.as_str() && seen["metadata"]["deletionTimestamp"].is_null());
+    proxy.reset();
+    proxy.release();
 }
 
 /// A new leader writes nothing where nothing has changed.

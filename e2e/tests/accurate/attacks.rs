@@ -1,11 +1,16 @@
 //! Tenants who may change the copies in their namespace, and the namespace itself, and want to keep what they have written there.
-//! Copies in mode `update` and labels are written again all the same.
+//! Copies in mode `update` and labels are written again all the same. A policy keeps tenants from changing a copied quota, so somebody
+//! with rights in all namespaces does that here.
+
+use std::time::{Duration, Instant};
 
 use kube::Client;
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use super::scene::{
-    BINDINGS, CREATED_BY, FROM, PROPAGATE, QUOTAS, TYPE, annotation, at, label, namespace, path, scene, send,
+    BINDINGS, CREATED_BY, FORMS, FROM, PROPAGATE, QUOTAS, TYPE, annotation, at, label, namespace, path,
+    scene, send,
 };
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -68,7 +73,8 @@ async fn a_full_copy_is_written_again() {
     ] {
         let place = path(kind, "fu-sub", name);
         scene.copied(kind, "fu-root", "fu-sub", name).await;
-        fill(&tenant, &place, type_, &evil).await;
+        let attacker = if kind == QUOTAS { &scene.client } else { &tenant };
+        fill(attacker, &place, type_, &evil).await;
         scene.until(&place, "is right again", |it| *at(it, right.0) == right.1).await;
         // And after the tenant has removed what makes it a copy.
         let marks = json!({ CREATED_BY: null });
@@ -76,7 +82,7 @@ async fn a_full_copy_is_written_again() {
         let mut evil = evil;
         evil["metadata"] = marks;
         if kind == QUOTAS {
-            fill(&tenant, &place, type_, &evil).await;
+            fill(attacker, &place, type_, &evil).await;
             scene.until(&place, "is right once more", |it| *at(it, right.0) == right.1).await;
         }
     }
@@ -106,6 +112,56 @@ async fn a_full_namespace_gets_its_labels() {
     scene.patch(&namespace("fn-root"), long).await;
     let is_blue = |it: &Value| label(it, "team") == "blue" && annotation(it, "note") == "n";
     scene.until(&place, "is in its new team", is_blue).await;
+}
+
+/// Changes an object all the time.
+fn churn(client: &Client, place: &str, tasks: &mut JoinSet<()>) {
+    for writer in 0..8 {
+        let (client, place) = (client.clone(), place.to_owned());
+        tasks.spawn(async move {
+            for round in 0_u64.. {
+                let key = format!("example.com/{writer}");
+                let note = json!({ "metadata": { "annotations": { key: round.to_string() } } });
+                let _ = send(&client, "PATCH", &place, note).await;
+            }
+        });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_keeps_changing_a_namespace_delays_neither_its_labels_nor_its_deletion() {
+    const SOON: Duration = Duration::from_secs(5);
+    let scene = scene().await;
+    scene.create_root("kc-root").await;
+    scene.create_sub("kc-root", "kc-sub", json!({})).await;
+    let tenant = scene.tenant("kc-tenant", "kc-sub").await;
+    let mut tasks = JoinSet::new();
+    churn(&tenant, &namespace("kc-sub"), &mut tasks);
+    scene.patch(&namespace("kc-root"), json!({ "metadata": { "labels": { "team": "red" } } })).await;
+    let began = Instant::now();
+    scene.until(&namespace("kc-sub"), "has its label", |it| label(it, "team") == "red").await;
+    let labelled = began.elapsed();
+    scene.delete(&path(FORMS, "kc-root", "kc-sub")).await;
+    let began = Instant::now();
+    let goes = |it: &Value| it.is_null() || !at(it, "/metadata/deletionTimestamp").is_null();
+    scene.until(&namespace("kc-sub"), "goes", goes).await;
+    println!("labelled after {labelled:?}, deleted after {:?}", began.elapsed());
+    assert!(labelled < SOON && began.elapsed() < SOON, "{labelled:?}, {:?}", began.elapsed());
+    tasks.shutdown().await;
+
+    // One that waits in conflict shows that, so that it does not get the name when it is free.
+    scene.create_namespace("kc-other", json!({})).await;
+    let place = path(FORMS, "kc-root", "kc-other");
+    let form = json!({ "apiVersion": "accurate.cybozu.com/v2", "kind": "SubNamespace", "metadata": { "name": "kc-other" } });
+    let tenant = scene.tenant("kc-tenant", "kc-root").await;
+    churn(&tenant, &place, &mut tasks);
+    send(&tenant, "POST", &path(FORMS, "kc-root", ""), form).await.unwrap();
+    let began = Instant::now();
+    let is_stalled = |it: &Value| at(it, "/status/conditions/0/type") == "Stalled";
+    scene.until(&place, "is stalled", is_stalled).await;
+    println!("stalled after {:?}", began.elapsed());
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+    tasks.shutdown().await;
 }
 
 /// A binding gives access until it is gone, and some fields of a quota cannot be changed.
@@ -145,7 +201,7 @@ async fn a_revoked_binding_is_not_held_and_a_forged_quota_is_replaced() {
     // The controller brings the copy back at once.
     for round in 0.. {
         let place = path(QUOTAS, "h-sub", "q");
-        send(&tenant, "DELETE", &place, Value::Null).await.ok();
+        scene.send("DELETE", &place, Value::Null).await.ok();
         if send(&tenant, "POST", &path(QUOTAS, "h-sub", ""), forged.clone()).await.is_ok() {
             break;
         }

@@ -52,6 +52,10 @@ async fn labels_flow_down_and_go_again_and_those_of_a_sub_namespace_win() {
         let seen = scene.until(&namespace(name), "loses its zone", |it| label(it, "zone").is_null()).await;
         assert_eq!((annotation(&seen, "note"), label(&seen, "a.test/b")), (&json!("changed"), &json!("c")));
     }
+    scene.patch(&namespace("n-root"), json!({ "metadata": { "annotations": { "note": null } } })).await;
+    for name in ["n-mid", "n-leaf"] {
+        scene.until(&namespace(name), "loses its note", |it| annotation(it, "note").is_null()).await;
+    }
     // Nothing changes when nothing has changed.
     let versions = async || {
         let mut all = Vec::new();

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use hns_cluster::settings::accurate::{Config, Settings};
 use hns_e2e::steps::PATIENCE;
-use hns_e2e::{Cluster, Options, Product, Replica, Steps, eventually};
+use hns_e2e::{Cluster, Component, Launch, Options, Product, Proxy, Replica, Steps, eventually};
 use http::{Method, Request, header};
 use kube::Client;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ pub(crate) const FINALIZER: &str = "accurate.cybozu.com/finalizer";
 /// The settings of all tests.
 pub(crate) const CONFIG: &str = "
 labelKeys: [team, zone, '*.test/*', '*/type']
-annotationKeys: [note]
+annotationKeys: ['not?']
 subNamespaceLabelKeys: [tier, team]
 subNamespaceAnnotationKeys: [owner]
 watches:
@@ -65,8 +65,10 @@ static ALONE: RwLock<()> = RwLock::const_new(());
 
 pub(crate) struct Installation {
     pub(crate) product: Product<'static>,
-    _webhook: Replica,
+    pub(crate) webhook: Mutex<Replica>,
     pub(crate) controller: Mutex<Replica>,
+    /// Between both programs and the API server.
+    pub(crate) proxy: Proxy,
 }
 
 pub(crate) fn settings(config: &str) -> Settings {
@@ -82,7 +84,10 @@ async fn install() -> Result<Installation> {
     };
     let product = Product::install(cluster, options).await?;
     cluster.kubectl().args(["apply", "-f", "-"]).stdin(MORE_RIGHTS).ok().await?;
-    let (webhook, controller) = tokio::try_join!(product.start_webhook(), product.start_controller())?;
+    let proxy = Proxy::start(cluster)?;
+    let start =
+        |component| product.start(component, Launch { server: Some(proxy.url()), ..Launch::default() });
+    let (webhook, controller) = tokio::try_join!(start(Component::Webhook), start(Component::Controller))?;
     let boss = cluster.client_as(BOSS, &[]);
     for collection in ["/api/v1/namespaces", "/api/v1/secrets", "/apis/accurate.cybozu.com/v2/subnamespaces"]
     {
@@ -92,14 +97,15 @@ async fn install() -> Result<Installation> {
         })
         .await?;
     }
-    Ok(Installation { product, _webhook: webhook, controller: Mutex::new(controller) })
+    Ok(Installation { product, webhook: Mutex::new(webhook), controller: Mutex::new(controller), proxy })
 }
 
 /// A test's place in the installation. `H` says whether other tests run beside it.
 pub(crate) struct Scene<H = RwLockReadGuard<'static, ()>> {
     _held: H,
     pub(crate) installation: &'static Installation,
-    client: Client,
+    /// Of whoever makes the changes.
+    pub(crate) client: Client,
 }
 
 async fn installation() -> &'static Installation {

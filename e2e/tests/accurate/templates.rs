@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::scene::{SECRETS, TEMPLATE, TYPE, at, label, namespace, path, scene};
+use super::scene::{
+    CREATED_BY, FROM, PROPAGATE, SECRETS, TEMPLATE, TYPE, annotation, at, label, namespace, path, scene,
+};
 
 #[tokio::test]
 async fn an_instance_follows_its_template_and_another_one_after_that() {
@@ -10,10 +12,19 @@ async fn an_instance_follows_its_template_and_another_one_after_that() {
     for (name, team) in [("te-one", "one"), ("te-two", "two")] {
         scene.create_namespace(name, json!({ TYPE: "template", "team": team })).await;
         for mode in ["create", "update"] {
-            scene.create(SECRETS, name, &format!("{mode}-{name}"), mode, json!({})).await;
+            let metadata = json!({ "labels": { "kept": "1", "app.kubernetes.io/name": "x" },
+                "annotations": { "kept": "2", "kubectl.kubernetes.io/x": "y" } });
+            scene
+                .create(SECRETS, name, &format!("{mode}-{name}"), mode, json!({ "metadata": metadata }))
+                .await;
         }
     }
-    scene.patch(&namespace("te-one"), json!({ "metadata": { "labels": { "zone": "z" } } })).await;
+    scene
+        .patch(
+            &namespace("te-one"),
+            json!({ "metadata": { "labels": { "zone": "z" }, "annotations": { "note": "n" } } }),
+        )
+        .await;
     scene.create_namespace("te-instance", json!({ "team": "own" })).await;
     scene.create(SECRETS, "te-instance", "own", "update", json!({})).await;
     let follow = async |template: Value| {
@@ -22,15 +33,21 @@ async fn an_instance_follows_its_template_and_another_one_after_that() {
     };
     follow("te-one".into()).await;
     for mode in ["create", "update"] {
-        scene.copied(SECRETS, "te-one", "te-instance", &format!("{mode}-te-one")).await;
+        let copy = scene.copied(SECRETS, "te-one", "te-instance", &format!("{mode}-te-one")).await;
+        assert_eq!(copy["metadata"]["labels"], json!({ "kept": "1", CREATED_BY: "accurate" }));
+        let annotations = json!({ "kept": "2", PROPAGATE: mode, FROM: "te-one" });
+        assert_eq!(copy["metadata"]["annotations"], annotations, "excluded keys are not copied");
     }
-    let is_of_one = |it: &Value| label(it, "team") == "one" && label(it, "zone") == "z";
+    let is_of_one =
+        |it: &Value| label(it, "team") == "one" && label(it, "zone") == "z" && annotation(it, "note") == "n";
     scene.until(&namespace("te-instance"), "has the labels of its template", is_of_one).await;
     follow("te-two".into()).await;
     scene.copied(SECRETS, "te-two", "te-instance", "update-te-two").await;
     scene.gone(&path(SECRETS, "te-instance", "update-te-one")).await;
     scene.copied(SECRETS, "te-one", "te-instance", "create-te-one").await;
-    let is_of_two = |it: &Value| label(it, "team") == "two" && label(it, "zone").is_null();
+    let is_of_two = |it: &Value| {
+        label(it, "team") == "two" && label(it, "zone").is_null() && annotation(it, "note").is_null()
+    };
     scene.until(&namespace("te-instance"), "has the labels of the other", is_of_two).await;
     follow(Value::Null).await;
     scene.gone(&path(SECRETS, "te-instance", "update-te-two")).await;

@@ -65,6 +65,8 @@ async fn objects_of_all_versions_can_be_read() {
     let wrong = json!({ "metadata": { "name": "wrong", "annotations": { OBSERVED: "three" } } });
     scene.create(Version::V1, wrong).await;
 
+    // The status is a part of the object: a subresource would have kept it out.
+    assert_eq!(scene.get(Version::V1, "stored-in-v1").await["status"], "conflict");
     for version in [Version::V2, Version::V2Alpha1] {
         let read = scene.get(version, "stored-in-v1").await;
         assert_eq!(read["apiVersion"], version.api_version());

@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use hns_e2e::steps::PATIENCE;
-use hns_e2e::{Cluster, Exit, Proxy, Replica, Signal, Steps, eventually};
+use hns_e2e::{Cluster, Component, Exit, Launch, Proxy, Replica, Signal, Steps, eventually};
 
+use super::fixture::Turn;
 use super::state::{Contents, State, allowed};
+use super::way::Way;
 
 /// The access reviews of each user. Each of the first four rights is granted by one role of one of the trees.
 const ASKED: [(&str, &str); 5] =
@@ -17,7 +19,8 @@ const ASKED: [(&str, &str); 5] =
 const USERS: [&str; 3] = ["alice", "bob", "carol"];
 
 /// Two trees, and a namespace with a child that moves between their roots.
-pub(crate) struct Moving {
+struct Moving {
+    way: Way,
     steps: Steps,
     trees: [String; 2],
     moved: String,
@@ -36,13 +39,35 @@ struct Rest {
 /// By namespace and user, what the API server allows.
 type Access = BTreeMap<(String, &'static str), BTreeSet<String>>;
 
+/// Kills the controller after each write of a move, and starts it again.
+pub(crate) async fn killed_after_any_write(turn: &Turn, way: Way) -> Result<()> {
+    let proxy = Proxy::start(turn.cluster())?;
+    let launch = Launch { pod_name: Some("killed".into()), server: Some(proxy.url()), ..Launch::default() };
+    let mut controller = turn.product.start(Component::Controller, launch).await?;
+    let moving = Moving::plant(way, turn.cluster(), "k").await?;
+
+    let count = moving.undisturbed(&proxy).await?;
+    println!("a move takes {count} writes; the controller is killed after each of them");
+    for writes in 1..=count {
+        let killed = Instant::now();
+        let again = moving.killed_after(writes, &proxy, &mut controller).await?;
+        ensure!(again < crate::AT_ONCE, "after a restart the first write took {again:?}");
+        println!(
+            "killed after write {writes} of {count}: access as before or as after, at work again after {again:.1?}, \
+             all as after an undisturbed move after {:.1?}",
+            killed.elapsed()
+        );
+    }
+    Ok(())
+}
+
 impl Moving {
-    pub(crate) async fn plant(cluster: &Cluster, prefix: &str) -> Result<Self> {
+    async fn plant(way: Way, cluster: &Cluster, prefix: &str) -> Result<Self> {
         let steps = Steps::of(cluster.admin());
         let name = |suffix: &str| format!("{prefix}-{suffix}");
         let (trees, moved, below) = ([name("one"), name("two")], name("moved"), name("below"));
+        way.plant(&steps, &trees, [&moved, &below]).await?;
         let [one, two] = &trees;
-        steps.plant(&[(one, ""), (two, ""), (&moved, one), (&below, &moved)]).await?;
         // Not the order in which they are propagated: copies must not depend on it.
         for (tree, suffix, user, own, shared, named) in [
             (one, "one", "alice", ("get", "pods"), ("get", "secrets"), "view"),
@@ -57,9 +82,10 @@ impl Moving {
             // The same name in both trees, with another role, which cannot be changed in place.
             steps.create_binding(tree, "named", ("ClusterRole", named), "carol").await?;
             steps.create_binding(tree, &only("viewers"), ("ClusterRole", "view"), &only("guest")).await?;
+            way.offer(&steps, tree, suffix).await?;
         }
         let all = vec![trees[0].clone(), trees[1].clone(), moved.clone(), below.clone()];
-        let moving = Self { steps, trees, moved, all, rest: Mutex::default() };
+        let moving = Self { way, steps, trees, moved, all, rest: Mutex::default() };
         moving.arrived(0).await?;
         Ok(moving)
     }
@@ -76,34 +102,22 @@ impl Moving {
             ("named".into(), "carol"),
             (format!("viewers-of-{suffix}"), &format!("guest-of-{suffix}")),
         ] {
-            self.steps.binding_arrives(&below, &name, tree, user).await?;
+            self.way.arrives(&self.steps, below, &name, (tree, user)).await?;
         }
         for gone in ["readers", "viewers"] {
             self.steps.binding_leaves(&below, &format!("{gone}-of-{other}")).await?;
         }
-        self.steps.labelled(&[&self.moved, tree]).await?;
-        self.steps.labelled(&[&self.all[3], &self.moved, tree]).await?;
-        for root in &self.trees {
-            let wanted = if root == tree { vec![self.moved.clone()] } else { vec![] };
-            eventually(&format!("{root} lists its children"), PATIENCE, async || {
-                let hierarchy = self.steps.hierarchies(root).get_opt("hierarchy").await;
-                let hierarchy = hierarchy.map_err(|error| error.to_string())?;
-                let children = hierarchy.and_then(|it| it.status).unwrap_or_default().children;
-                if children == wanted { Ok(()) } else { Err(format!("{children:?}")) }
-            })
-            .await?;
-        }
-        Ok(())
+        self.way.is_shown(&self.steps, below, (&self.trees, index)).await
     }
 
     /// Moves to the second tree and back without interruption, records both states, and returns the number of writes of a move.
-    pub(crate) async fn undisturbed(&self, proxy: &Proxy) -> Result<usize> {
+    async fn undisturbed(&self, proxy: &Proxy) -> Result<usize> {
         let mut rest = Vec::new();
         let mut counts = Vec::new();
         // Moves once first, so that both states follow a move.
         for index in [1, 0, 1, 0] {
             proxy.reset();
-            self.steps.set_parent(&self.moved, &self.trees[index]).await?;
+            self.way.go(&self.steps, &self.moved, &self.trees[index]).await?;
             self.arrived(index).await?;
             counts.push(self.settled(proxy).await?);
             rest.insert(0, self.rest(index).await?);
@@ -168,12 +182,7 @@ impl Moving {
 
     /// Moves the subtree to the other tree, kills the controller after this many writes, checks the state, starts it again, and
     /// waits for the same result as without interruption. Returns the time from the start to the first write.
-    pub(crate) async fn killed_after(
-        &self,
-        writes: usize,
-        proxy: &Proxy,
-        controller: &mut Replica,
-    ) -> Result<Duration> {
+    async fn killed_after(&self, writes: usize, proxy: &Proxy, controller: &mut Replica) -> Result<Duration> {
         let target = writes % 2;
         let rest = self.rest.lock().unwrap().clone();
         let Some(rest) = rest else { anyhow::bail!("the undisturbed move comes first") };
@@ -184,7 +193,7 @@ impl Moving {
             move || process.signal(Signal::KILL).unwrap()
         };
         proxy.stop_after(writes, kill);
-        self.steps.set_parent(&self.moved, &self.trees[target]).await?;
+        self.way.go(&self.steps, &self.moved, &self.trees[target]).await?;
         let exit = process.wait_exit(PATIENCE).await?;
         ensure!(
             proxy.stopped() && exit == Exit::Signal(9),
@@ -238,14 +247,21 @@ impl Moving {
     }
 }
 
-/// In each namespace, the granted rights are a subset of those before, or of those after.
+/// In each namespace, the granted rights are a subset of those before, or of those after. Where there is a new one, there are all new
+/// restrictions.
 fn no_wider(left: &State, before: &Rest, after: &Rest) -> Result<()> {
     for (namespace, contents) in &left.0 {
-        let [now, before, after] =
-            [contents, &before.state.0[namespace], &after.state.0[namespace]].map(Contents::grants);
+        let all = [contents, &before.state.0[namespace], &after.state.0[namespace]];
+        let [now, before, after] = all.map(Contents::grants);
         ensure!(
             now.is_subset(&before) || now.is_subset(&after),
             "{namespace} grants {now:?}, which is part neither of {before:?} nor of {after:?}"
+        );
+        let [restrictions, _, wanted] = all.map(|it| &it.quotas);
+        let is_restricted = wanted.iter().all(|(name, quota)| restrictions.get(name) == Some(quota));
+        ensure!(
+            is_restricted || now.is_subset(&before),
+            "{namespace} grants {now:?}, and is restricted by {restrictions:?} instead of {wanted:?}"
         );
     }
     Ok(())

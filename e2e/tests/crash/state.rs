@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
+use hns_api::accurate::KEY_PREFIX;
 use hns_e2e::Steps;
 use hns_e2e::steps::HIERARCHY;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Namespace, ResourceQuota};
 use kube::Api;
 use kube::api::{ListParams, PostParams};
 use serde::Serialize;
@@ -22,6 +23,7 @@ pub(crate) struct Contents {
     labels: BTreeMap<String, String>,
     roles: BTreeMap<String, Value>,
     bindings: BTreeMap<String, Value>,
+    pub(crate) quotas: BTreeMap<String, Value>,
     hierarchy: Option<Value>,
 }
 
@@ -49,17 +51,21 @@ impl Contents {
         let namespaces: Api<Namespace> = Api::all(steps.client.clone());
         let list = ListParams::default();
         let hierarchy = steps.hierarchies(namespace).get_opt(HIERARCHY).await?;
+        let quotas = Api::<ResourceQuota>::namespaced(steps.client.clone(), namespace);
         Ok(Self {
             labels: namespaces.get(namespace).await?.metadata.labels.unwrap_or_default(),
             roles: by_name(&steps.roles(namespace).list(&list).await?.items)?,
             bindings: by_name(&steps.bindings(namespace).list(&list).await?.items)?,
+            quotas: by_name(&quotas.list(&list).await?.items)?,
             hierarchy: hierarchy.map(|it| lasting(&it)).transpose()?,
         })
     }
 
-    /// The grants here: each rule with each subject, and the tree labels, which policies select by.
+    /// The grants here: each rule with each subject, and the tree labels, which policies select by. A label of Accurate's is the
+    /// user's own change.
     pub(crate) fn grants(&self) -> BTreeSet<String> {
-        let labels = self.labels.iter().map(|(key, value)| format!("label {key}={value}"));
+        let labels = self.labels.iter().filter(|(key, _)| !key.starts_with(KEY_PREFIX));
+        let labels = labels.map(|(key, value)| format!("label {key}={value}"));
         self.bindings.values().flat_map(|binding| self.granted(binding)).chain(labels).collect()
     }
 
@@ -90,6 +96,10 @@ fn by_name<T: Serialize>(objects: &[T]) -> Result<BTreeMap<String, Value>> {
 /// An object without its identity, versions and times.
 fn lasting(object: &impl Serialize) -> Result<Value> {
     let mut value = serde_json::to_value(object)?;
+    // Of a quota it is counted by somebody else.
+    if value.get("spec").is_some_and(|spec| spec.get("hard").is_some()) {
+        value["status"].take();
+    }
     if let Some(metadata) = value["metadata"].as_object_mut() {
         metadata.retain(|key, _| {
             ["name", "namespace", "labels", "annotations", "finalizers"].contains(&key.as_str())

@@ -291,10 +291,16 @@ async fn back_to_hnc(cluster: &Cluster, deployed: &mut Deployed<'_>) {
 }
 
 /// The commands of the guide's block with this name.
-pub(crate) fn commands(block: &str) -> Vec<String> {
-    let (_, rest) = GUIDE.split_once(&format!("<!-- tested: {block} -->\n```sh\n")).unwrap();
-    let text = rest.split("```").next().unwrap().replace("\\\n", " ");
+pub(crate) fn commands(name: &str) -> Vec<String> {
+    let text = block(GUIDE, name).replace("\\\n", " ");
     text.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect()
+}
+
+/// The block of a guide with this name.
+pub(crate) fn block<'a>(guide: &'a str, name: &str) -> &'a str {
+    let (_, rest) = guide.split_once(&format!("<!-- tested: {name} -->")).unwrap();
+    let (_, rest) = rest.split_once("```sh\n").unwrap();
+    rest.split("```").next().unwrap()
 }
 
 /// Leaves nothing to whoever is next.

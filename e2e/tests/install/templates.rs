@@ -215,7 +215,8 @@ async fn the_api_of_accurate_asks_for_rights_only_when_it_is_enabled() {
     let by_default = helm.template(&[]).await.unwrap();
     assert!(!serde_json::to_string(&by_default).unwrap().contains("accurate"));
 
-    let values = ["accurate.enabled=true", "accurate.additionalRBAC.clusterRoles={admin}"];
+    let values =
+        ["accurate.enabled=true", "accurate.additionalRBAC.clusterRoles={admin}", "webhook.servicePort=8443"];
     let enabled = helm.template(&set(&values)).await.unwrap();
     let controller = "hns-controller-accurate";
     assert_eq!(verbs_on(&enabled, controller, "subnamespaces"), ["get", "list", "watch", "patch"]);
@@ -234,7 +235,13 @@ async fn the_api_of_accurate_asks_for_rights_only_when_it_is_enabled() {
     }
     let definition = find(&enabled, "CustomResourceDefinition", "subnamespaces.accurate.cybozu.com").unwrap();
     let service = &definition["spec"]["conversion"]["webhook"]["clientConfig"]["service"];
-    assert_eq!(service["namespace"], "some-namespace");
+    assert_eq!((&service["namespace"], &service["port"]), (&json!("some-namespace"), &json!(8443)));
+
+    let by_cert_manager = ["accurate.enabled=true", "certificates.mode=cert-manager"];
+    let objects = helm.template(&set(&by_cert_manager)).await.unwrap();
+    let definition = find(&objects, "CustomResourceDefinition", "subnamespaces.accurate.cybozu.com").unwrap();
+    let certificate = &definition["metadata"]["annotations"]["cert-manager.io/inject-ca-from"];
+    assert_eq!(certificate, "some-namespace/hnc-webhook-server-cert");
 }
 
 /// Every object is where the release is, and every pod is held to the strictest of the standard's levels.
@@ -373,7 +380,9 @@ async fn certificates_are_issued_brought_or_left_to_cert_manager() {
         ["certificates.mode=provided", "certificates.caBundle=Zm9v", "certificates.secretName=mine"];
     let provided = helm.template(&set(&provided)).await.unwrap();
     assert_eq!(flags(&provided), ["--webhook-ca-bundle=Zm9v"]);
-    assert!(mounts(&provided));
+    let volumes =
+        &find(&provided, "Deployment", "hnc-webhook").unwrap()["spec"]["template"]["spec"]["volumes"];
+    assert_eq!(volumes[0]["secret"]["secretName"], "mine");
     assert!(!args(&provided, "hnc-webhook").contains(&"--enable-internal-cert-management".to_owned()));
 }
 

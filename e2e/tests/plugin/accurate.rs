@@ -1,6 +1,8 @@
 //! `kubectl accurate`: Accurate's verbs and outputs, with the controller and the webhook at work, on a cluster of its own.
 
+mod converting;
 mod moving;
+mod planning;
 mod scene;
 
 use serde_json::json;
@@ -110,24 +112,52 @@ Secret    a         b-root    update
 Secret    own                 create
 ";
     world.until("ns describe b-sub", wanted).await;
+    let explained = "\
+secrets a in b-sub: copy of b-root (mode update)
+  Why: b-root, its parent, has it, and asks for copies
+  parent b-root: source (mode update)
+";
+    world.run("explain secret/a -n b-sub").await.says(explained);
+    world.fixture.apply(&[secret("b-root", "own", "update"), secret("b-root", "plain", "other")]).await;
+    for (name, state, why) in [
+        (
+            "own",
+            "conflict",
+            "it is not a copy, so it is kept, and the one in b-root is not copied\n  To do: rename",
+        ),
+        (
+            "plain",
+            "not propagated",
+            "b-root, its parent, asks for no copies of it\n  parent b-root: source (mode unknown)",
+        ),
+        ("none", "not there", "b-root, its parent, does not have it\n  parent b-root: not there"),
+    ] {
+        let explained = world.run(&format!("explain secret/{name} -n b-sub")).await;
+        let wanted = format!("secrets {name} in b-sub: {state}\n  Why: {why}");
+        assert!(explained.code == Some(0) && explained.stdout.starts_with(&wanted), "{explained:?}");
+    }
+    let unwatched = world.run("explain limitranges/x -n b-sub").await;
+    assert!(unwatched.stdout.contains("limitranges are not propagated"), "{unwatched:?}");
     let root = world.run("ns describe b-root").await;
     let head = "Name: b-root\nType: root\n# of children: 1\n\nResources:\n";
     assert!(root.code == Some(0) && root.stdout.starts_with(head), "{root:?}");
 
-    // An installation of Accurate beside hns, which watches no kind.
+    // An installation of Accurate beside hns, which watches no kind. Its release has another name.
     world.create_namespace("accurate").await;
     let pod = json!({ "containers": [{ "name": "manager", "image": "none" }],
         "volumes": [{ "name": "config", "configMap": { "name": "accurate-config" } }] });
     let labels = json!({ "app": "x" });
     let deployment = json!({ "apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": { "name": "accurate-controller-manager", "namespace": "accurate" },
+        "metadata": { "name": "other-accurate-controller-manager", "namespace": "accurate" },
         "spec": { "replicas": 0, "selector": { "matchLabels": labels },
             "template": { "metadata": { "labels": labels }, "spec": pod } } });
     let config = json!({ "apiVersion": "v1", "kind": "ConfigMap", "data": { "config.yaml": "labelKeys: [team]" },
         "metadata": { "name": "accurate-config", "namespace": "accurate" } });
     world.fixture.apply(&[deployment, config]).await;
     let none = "Name: b-sub\nType: none\nParent: b-root\n";
-    world.run("ns describe b-sub --accurate-namespace accurate").await.says(none);
+    let named = "ns describe b-sub --accurate-namespace accurate";
+    world.run(&format!("{named} --accurate-deployment other-accurate-controller-manager")).await.says(none);
+    world.run(named).await.says(wanted);
     world.run("ns describe b-sub --accurate-namespace b-root").await.says(wanted);
 }
 

@@ -109,7 +109,7 @@ async fn an_installation_in_another_namespace_is_found() {
     tokio::try_join!(replicas.0.terminate(), replicas.1.terminate()).unwrap();
 }
 
-/// What is in the way of copies is asked about; what is not in the way of anything goes through as with HNC.
+/// What is in the way of copies, and what would go, is asked about; what is not in the way of anything goes through as with HNC.
 async fn a_kind_is_configured(cluster: &Cluster) {
     for (namespace, value) in [("e-other", "above"), ("e-child", "own")] {
         let value = format!("--from-literal=value={value}");
@@ -153,4 +153,21 @@ async fn a_kind_is_configured(cluster: &Cluster) {
     assert_eq!(cluster.kubectl().args(get).ok().await.unwrap(), "b3du", "it is its own");
     let yes = hns("config set-resource secrets --mode Propagate --yes");
     plugin(&yes, &[]).await.unwrap().says("secrets: mode Propagate\n");
+    // Another mode takes copies away.
+    let create = ["create", "secret", "generic", "lone", "--namespace=e-other"];
+    cluster.kubectl().args(create).ok().await.unwrap();
+    eventually("the secret is copied", PATIENCE, async || {
+        let get = ["get", "secret", "lone", "--namespace=e-child"];
+        cluster.kubectl().args(get).ok().await.map_err(|error| error.to_string())
+    })
+    .await
+    .unwrap();
+    for mode in ["AllowPropagate", "Remove"] {
+        let set = hns(&format!("config set-resource secrets --mode {mode}"));
+        let refused = plugin(&set, &[]).await.unwrap();
+        refused.fails("Error: this needs confirmation, and stdin is not a terminal; nothing was changed: secrets lone in e-child would be deleted");
+        assert!(refused.stderr.contains("\nUse --yes. "), "{refused:?}");
+    }
+    let yes = hns("config set-resource secrets --mode Remove --yes");
+    plugin(&yes, &[]).await.unwrap().says("secrets: mode Remove\n");
 }

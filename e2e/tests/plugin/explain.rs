@@ -184,10 +184,11 @@ async fn a_refused_write_is_shown() {
     live.apply(&[role("er-org", "rich", &json!({}))]).await;
     let refused = asked(live, "explain role/rich -n er-poor", |it| it.stdout.contains("Condition:")).await;
     assert!(refused.stdout.starts_with("roles.rbac.authorization.k8s.io rich in er-poor: not there yet\n"));
-    assert!(
-        refused.stdout.contains("the API server refused it: ")
-            && refused.stdout.contains("too rich for er-poor")
-    );
+    assert!(refused.stdout.contains("because its kind is in mode Propagate; the API server refused it\n"));
+    assert_eq!(refused.stdout.matches("too rich for er-poor").count(), 1, "{refused:?}");
+    // The copy that is not there cannot go.
+    let plan = live.hns("plan set er-poor --root").await;
+    assert!(plan.code == Some(0) && !plan.stdout.contains("rich in er-poor"), "{plan:?}");
 }
 
 /// What `view` in one namespace lets a user see, tree labels included.

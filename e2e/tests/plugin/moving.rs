@@ -309,3 +309,30 @@ async fn the_new_anchor_hands_down_what_the_old_one_did() {
     let anchor = scene.steps.anchors("ml-to").get("ml-sub").await.unwrap();
     assert_eq!(anchor.spec, SubnamespaceAnchorSpec { labels: Some(Vec::new()), ..Default::default() });
 }
+
+/// A quota in the new parent would refuse the anchor after the first write.
+#[tokio::test]
+async fn a_quota_on_anchors_refuses_before_the_first_write() {
+    let (live, scene) = (live().await, Scene::plant("mq").await);
+    let counted = "count/subnamespaceanchors.hnc.x-k8s.io";
+    let none = json!({ counted: "0" });
+    let quota = json!({
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": "few", "namespace": scene.to },
+        "spec": { "hard": none },
+    });
+    live.apply(&[quota]).await;
+    let status = json!({ "status": { "hard": none, "used": none } }).to_string();
+    let patch =
+        ["patch", "quota", "few", "--subresource=status", "--type=merge", "-n", &scene.to, "-p", &status];
+    live.cluster.kubectl().args(patch).ok().await.unwrap();
+    let Scene { sub, to, from, .. } = &scene;
+    let said = "is forbidden: exceeded quota: few, requested: count/subnamespaceanchors.hnc.x-k8s.io=1";
+    let refused = live.hns(&format!("move {sub} --to {to} --yes")).await;
+    assert!(refused.code == Some(1) && refused.stderr.contains(said), "{refused:?}");
+    assert_eq!(scene.annotation().await.as_ref(), Some(from), "nothing was written");
+    let plan = live.hns(&format!("plan create mq-new -n {to}")).await;
+    assert!(plan.code == Some(1) && plan.stdout.contains(said), "{plan:?}");
+    // The API server's own words.
+    let created = live.hns(&format!("create mq-new -n {to}")).await;
+    assert!(created.code == Some(1) && created.stderr.contains(said), "{created:?}");
+}

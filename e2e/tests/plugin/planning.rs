@@ -3,7 +3,7 @@
 
 mod change;
 mod forms;
-mod snapshot;
+pub(super) mod snapshot;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

@@ -31,6 +31,28 @@ async fn a_deletion_that_fails_leaves_cascading_deletion_forbidden() {
     assert!(described.stdout.contains("  Allows Cascading Deletion: false\n"), "{described:?}");
 }
 
+/// A halted parent stays halted until somebody changes it: there is nothing to wait for.
+#[tokio::test]
+async fn nothing_waits_below_a_halted_parent() {
+    let live = live().await;
+    let steps = live.steps();
+    steps.plant(&[("rh-top", ""), ("rh-mid", "rh-top"), ("rh-low", "rh-mid")]).await.unwrap();
+    steps.create_binding("rh-mid", "here", ("ClusterRole", "view"), "zoe").await.unwrap();
+    live.hns("set rh-low --root --wait").await;
+    steps.namespaces().delete("rh-top", &kube::api::DeleteParams::default()).await.unwrap();
+    steps.reasons("rh-mid", &["ParentMissing"]).await.unwrap();
+    for command in [
+        "create rh-new -n rh-mid --wait",
+        "set rh-low --parent rh-mid --wait",
+        "move rh-low --to rh-mid --yes",
+    ] {
+        let output = tokio::time::timeout(PATIENCE, live.hns(command)).await.expect("it waits in vain");
+        let why = "because its parent rh-mid is halted: ";
+        assert!(output.code == Some(1) && output.stderr.contains(why), "{command}: {output:?}");
+        assert!(!output.stdout.contains("all copies are there"), "{command}: {output:?}");
+    }
+}
+
 /// A tree with a limit: a plan for an administrator and for a tenant says what the API server says.
 #[tokio::test]
 async fn plans_know_the_limits_of_trees() {

@@ -384,3 +384,20 @@ async fn what_needs_no_cluster() {
         assert!(output.stderr.contains("Usage: kubectl hns"), "{mistake}: {output:?}");
     }
 }
+
+/// The state of an anchor in an excluded namespace never changes, so it is not waited for.
+#[tokio::test]
+async fn a_subnamespace_of_an_excluded_namespace_is_converted() {
+    let still = still().await;
+    let (home, name) = ("hnc-system", "st-kept");
+    still.apply(&[namespace(home, ""), namespace(name, home)]).await;
+    still.apply(&[hierarchy(name, home, &[], &[]), anchor(home, name, "Ok")]).await;
+    let converted = still.hns(&format!("convert {name} --to full --yes")).await;
+    assert!(converted.code == Some(0), "{converted:?}");
+    let anchor = ["get", "subns", name, "-n", home, "--ignore-not-found", "-o", "name"];
+    let annotation =
+        ["get", "ns", name, "-o", "jsonpath={.metadata.annotations.hnc\\.x-k8s\\.io/subnamespace-of}"];
+    for left in [&anchor[..], &annotation[..]] {
+        assert_eq!(still.cluster.kubectl().args(left).ok().await.unwrap(), "");
+    }
+}

@@ -5,9 +5,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use hns_api::HierarchicalResourceQuota;
 use hns_cluster::settings::FailurePolicy;
+use hns_e2e::eventually;
+use hns_e2e::steps::PATIENCE;
 use k8s_openapi::api::core::v1::Service;
-use kube::api::{Patch, PatchParams, PostParams};
-use kube::{Api, Client};
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::{Api, Client, CustomResourceExt};
 use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -102,4 +104,57 @@ async fn rights_from_above_arrive_while_an_editor_changes_quotas() -> Result<()>
     scene.steps.binding_arrives(&["cr-team", "cr-child"], "auditors", "cr-root", "audrey").await?;
     tasks.shutdown().await;
     Ok(())
+}
+
+/// The status of a quota says that its limits are enforced before they are. So users must not decide about limits from above with the
+/// status of their own quotas.
+#[tokio::test]
+async fn an_editor_who_keeps_forging_statuses_escapes_no_limit_from_above() -> Result<()> {
+    let scene = scene().await?;
+    scene.steps.plant(&[("cf-root", ""), ("cf-child", "cf-root")]).await?;
+    scene.steps.create_binding("cf-child", "editors", ("ClusterRole", "edit"), "finn").await?;
+    scene.serve_all("cf-child", &["one"]).await?;
+    scene.limit("cf-child", "first", json!({ "services": "1000" })).await?;
+    let finn = scene.cluster.client_as("finn", &[]);
+    let quotas: Api<DynamicObject> =
+        Api::namespaced_with(finn.clone(), "cf-child", &HierarchicalResourceQuota::api_resource());
+    let mut tasks = JoinSet::new();
+    for at in 0..4 {
+        let (name, quotas) = (format!("forged-{at}"), quotas.clone());
+        let conditions = json!([{ "type": "Enforced", "status": "True", "reason": "Forged", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z" }]);
+        let quota = json!({
+            "apiVersion": hns_api::API_VERSION, "kind": "HierarchicalResourceQuota", "metadata": { "name": name },
+            "spec": { "hard": { "services": "999" } }, "status": { "hard": { "services": "999" }, "conditions": conditions },
+        });
+        let quota = serde_json::from_value(quota)?;
+        eventually("finn may write quotas", PATIENCE, async || {
+            quotas.create(&PostParams::default(), &quota).await.map(drop).map_err(|error| error.to_string())
+        })
+        .await?;
+        tasks.spawn(async move {
+            loop {
+                let forged = Patch::Merge(json!({ "status": { "conditions": conditions } }));
+                let _ = quotas.patch(&name, &PatchParams::default(), &forged).await;
+            }
+        });
+    }
+    scene.set("cf-root", "budget", json!({ "services": "2" })).await?;
+    let began = Instant::now();
+    let mut created = 1;
+    while began.elapsed() < Duration::from_secs(6) {
+        let name = format!("more-{created}");
+        if Api::namespaced(finn.clone(), "cf-child")
+            .create(&PostParams::default(), &service(&name))
+            .await
+            .is_ok()
+        {
+            created += 1;
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+    println!("{created} services in 6 s, with a limit of 2");
+    ensure!(created <= 10, "{created} services were created with a limit of 2");
+    tasks.shutdown().await;
+    scene.enforced("cf-root", "budget").await.map(drop)
 }

@@ -111,7 +111,7 @@ async fn define_sub_namespaces(cluster: &Cluster) {
 async fn delete_mutating_policy(cluster: &Cluster) {
     if Kubernetes::wanted().unwrap().has_mutating_policies() {
         let objects = "mutatingadmissionpolicybinding,mutatingadmissionpolicy";
-        let delete = ["delete", objects, hns_api::names::policies::NAMESPACE_LABELS];
+        let delete = ["delete", objects, hns_api::names::policies::DEFAULTS];
         cluster.kubectl().args(delete).ok().await.unwrap();
     }
 }

@@ -22,7 +22,7 @@ const VALIDATING: &str = "validatingwebhookconfigurations/hnc-validating-webhook
 const MUTATING: &str = "mutatingwebhookconfigurations/hnc-mutating-webhook-configuration";
 
 /// The policy that labels namespaces, in place of a mutating webhook.
-const LABELS_POLICY: &str = "mutatingadmissionpolicies/hns-namespace-labels";
+const LABELS_POLICY: &str = "mutatingadmissionpolicies/hns-defaults";
 
 /// What the controller logs once it may write.
 const LEADS: &str = "leading: everything is planned";
@@ -60,7 +60,7 @@ pub(super) fn policies() -> Vec<String> {
         ["validatingadmissionpolicies", "validatingadmissionpolicybindings"]
             .map(|kind| format!("{kind}/{name}"))
     });
-    let mutating = [LABELS_POLICY, "mutatingadmissionpolicybindings/hns-namespace-labels"].map(str::to_owned);
+    let mutating = [LABELS_POLICY, "mutatingadmissionpolicybindings/hns-defaults"].map(str::to_owned);
     validating.chain(mutating.into_iter().filter(|_| has_mutating_policies())).collect()
 }
 

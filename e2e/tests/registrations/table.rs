@@ -220,7 +220,7 @@ impl Row {
         let parts: Vec<&str> = path.split('/').collect();
         let last = parts.iter().rposition(|part| !["status", "finalize"].contains(part)).unwrap();
         match parts[last] {
-            "roles" | "configmaps" | "resourcequotas" => "Unknown".to_owned(),
+            "roles" | "configmaps" | "resourcequotas" | "networkpolicies" => "Unknown".to_owned(),
             name => name.to_owned(),
         }
     }

@@ -6,11 +6,12 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use futures::future::try_join_all;
 use hns_e2e::steps::PATIENCE;
-use hns_e2e::{eventually, refusal};
+use hns_e2e::{Signal, eventually, refusal};
 use kube::api::DeleteParams;
 use serde_json::json;
 
 use super::scene::{DELETION, Structure, scene};
+use super::workshop::workshop;
 
 /// Five levels below the root. Full namespaces stand between subnamespaces.
 const TREE: [(&str, &str, bool); 8] = [
@@ -153,4 +154,42 @@ async fn begins_anew(steps: &hns_e2e::Steps) -> Result<()> {
     let status = refusal(steps.anchors("c-root").delete("c-one", &DeleteParams::default()).await);
     assert_eq!((status.code, status.reason.as_str()), (403, "Forbidden"), "{}", status.message);
     Ok(())
+}
+
+/// The two watches of the controller are not in order.
+#[tokio::test]
+async fn cascading_deletion_that_is_allowed_just_before_is_seen() -> Result<()> {
+    let workshop = workshop().await?;
+    let steps = &workshop.steps;
+    let running = workshop.run(&[]).await?;
+    for round in 0..3 {
+        let [root, sub, below] = ["root", "sub", "below"].map(|name| format!("cj-{round}-{name}"));
+        steps.create_namespace(&root).await?;
+        steps.create_anchor(&root, &sub).await?;
+        steps.labelled(&[&sub, &root]).await?;
+        steps.create_anchor(&sub, &below).await?;
+        steps.labelled(&[&below, &sub, &root]).await?;
+        running.controller.process().signal(Signal::STOP)?;
+        let allowed = steps.configure(&sub, json!({ "allowCascadingDeletion": true })).await;
+        let deleted = eventually("the deletion is allowed", PATIENCE, async || {
+            let deleted = steps.anchors(&root).delete(&sub, &DeleteParams::default()).await;
+            deleted.map(drop).map_err(|error| error.to_string())
+        })
+        .await;
+        running.controller.process().signal(Signal::CONT)?;
+        allowed?;
+        deleted?;
+        for name in [&sub, &below] {
+            eventually(&format!("{name} is gone"), PATIENCE, async || {
+                match steps.namespaces().get_opt(name).await {
+                    Ok(None) => Ok(()),
+                    other => {
+                        Err(format!("{:?}", other.map(|it| it.map(|it| it.metadata.deletion_timestamp))))
+                    }
+                }
+            })
+            .await?;
+        }
+    }
+    running.end().await
 }

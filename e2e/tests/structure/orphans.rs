@@ -68,6 +68,9 @@ async fn copies_from_the_deleted_parent_go_and_copies_from_above_are_frozen() ->
         Ok(())
     })
     .await?;
+    // Only a right is withdrawn with its source.
+    steps.bindings("or-top").delete("kept", &DeleteParams::default()).await?;
+    steps.binding_leaves(&["or-leaf", "or-below"], "kept").await?;
     // With its parent back where it was, everything thaws.
     steps.plant(&[("or-mid", "or-top")]).await?;
     steps.reasons("or-below", &[]).await?;

@@ -7,9 +7,11 @@ use anyhow::{Context, Result, bail, ensure};
 use hns_e2e::steps::{PATIENCE, binding};
 use hns_e2e::{Signal, Steps, eventually, stays};
 use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::scene::Structure;
@@ -227,5 +229,117 @@ async fn a_restriction_is_neither_kept_out_nor_a_reason_to_keep_access() -> Resu
     let poke = patch(json!({ "metadata": { "labels": { "structure.test/poke": "1" } } }));
     steps.bindings("rk-root").patch("pair", &PatchParams::default(), &poke).await?;
     shows("the new access comes with the restriction", &["rk-bob"]).await?;
+    running.end().await
+}
+
+/// The `managedFields` of a copy are everybody's: each change of them gives the copy a new version.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_keeps_changing_the_managers_of_a_copy_does_not_delay_its_restriction() -> Result<()> {
+    const WRITERS: usize = 16;
+    let workshop = workshop().await?;
+    let steps = &workshop.steps;
+    let running = workshop.run(&[]).await?;
+    let kinds = json!({
+        "apiVersion": hns_api::API_VERSION, "kind": "HNCConfiguration", "metadata": { "name": "config" },
+        "spec": { "resources": [{ "group": "networking.k8s.io", "resource": "networkpolicies", "mode": "Propagate" }] },
+    });
+    let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
+    workshop.cluster.kubectl().args(apply).stdin(kinds.to_string()).ok().await?;
+    steps.plant(&[("rm-root", ""), ("rm-child", "rm-root")]).await?;
+    let policy = json!({ "metadata": { "name": "net" }, "spec": { "podSelector": {}, "policyTypes": ["Ingress"], "ingress": [{}] } });
+    let above: Api<NetworkPolicy> = Api::namespaced(steps.client.clone(), "rm-root");
+    above.create(&PostParams::default(), &serde_json::from_value(policy)?).await?;
+    steps.create_binding("rm-child", "edits", ("ClusterRole", "edit"), "ed").await?;
+    let copy: Api<NetworkPolicy> = Api::namespaced(workshop.cluster.client_as("ed", &[]), "rm-child");
+    eventually("ed sees the copy", PATIENCE, async || {
+        copy.get("net").await.map(drop).map_err(|error| error.to_string())
+    })
+    .await?;
+    let is_tight = |policy: &NetworkPolicy| policy.spec.as_ref().is_some_and(|spec| spec.ingress.is_none());
+    let keeps_changing = async |number: usize| -> Result<usize> {
+        for round in 0.. {
+            let manager = format!("m{number}-{}", round % 2);
+            let fields = json!([{ "manager": manager, "operation": "Update", "apiVersion": "networking.k8s.io/v1",
+                "fieldsType": "FieldsV1", "fieldsV1": { "f:spec": {} } }]);
+            let patch = Patch::Merge(json!({ "metadata": { "managedFields": fields } }));
+            if let Ok(found) = copy.patch("net", &PatchParams::default(), &patch).await
+                && is_tight(&found)
+            {
+                return Ok(round);
+            }
+        }
+        Ok(0)
+    };
+    let tighten = async {
+        sleep(Duration::from_secs(1)).await;
+        let patch = Patch::Merge(json!({ "spec": { "ingress": null } }));
+        above.patch("net", &PatchParams::default(), &patch).await?;
+        Ok(Instant::now())
+    };
+    let all = futures::future::try_join_all((0..WRITERS).map(keeps_changing));
+    let (since, rounds) = timeout(PATIENCE, futures::future::try_join(tighten, all)).await??;
+    let (waited, writes) = (since.elapsed(), rounds.iter().sum::<usize>());
+    println!("the copy is tight after {waited:?}, with {writes} writes at the same time");
+    ensure!(writes > WRITERS, "nothing was written meanwhile");
+    ensure!(waited < Duration::from_secs(2), "the copy was tight after {waited:?} only");
+    running.end().await
+}
+
+/// Changes a namespace all the time, as somebody who has all rights in it.
+async fn churn(workshop: &Workshop, name: &str, tasks: &mut JoinSet<()>) -> Result<()> {
+    let role = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": { "name": "everything" }, "rules": [{ "apiGroups": [""], "resources": ["namespaces"], "verbs": ["*"] }] });
+    let apply = ["apply", "--server-side", "-f", "-"];
+    workshop.cluster.kubectl().args(apply).stdin(role.to_string()).ok().await?;
+    workshop.steps.create_binding(name, "own", ("ClusterRole", "everything"), "max").await?;
+    let own = Steps::of(workshop.cluster.client_as("max", &[])).namespaces();
+    eventually("max may write the namespace", PATIENCE, async || {
+        own.get(name).await.map(drop).map_err(|error| error.to_string())
+    })
+    .await?;
+    for writer in 0..8 {
+        let (own, name) = (own.clone(), name.to_owned());
+        tasks.spawn(async move {
+            for round in 0_u64.. {
+                let note = json!({ "metadata": { "annotations": { format!("example.com/{writer}"): round.to_string() } } });
+                let _ = own.patch(&name, &PatchParams::default(), &Patch::Merge(note)).await;
+            }
+        });
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_keeps_changing_a_namespace_delays_neither_its_labels_nor_its_deletion() -> Result<()> {
+    const SOON: Duration = Duration::from_secs(3);
+    let workshop = workshop().await?;
+    let steps = &workshop.steps;
+    let running = workshop.run(&[]).await?;
+    steps.plant(&[("ch-one", ""), ("ch-two", ""), ("ch-full", "ch-one")]).await?;
+    steps.create_anchor("ch-one", "ch-sub").await?;
+    steps.labelled(&["ch-sub", "ch-one"]).await?;
+    let mut tasks = JoinSet::new();
+    churn(&workshop, "ch-full", &mut tasks).await?;
+    steps.set_parent("ch-full", "ch-two").await?;
+    let began = Instant::now();
+    steps.labelled(&["ch-full", "ch-two"]).await?;
+    println!("the tree labels are right after {:?}", began.elapsed());
+    ensure!(began.elapsed() < SOON, "the tree labels are right after {:?} only", began.elapsed());
+    tasks.shutdown().await;
+
+    churn(&workshop, "ch-sub", &mut tasks).await?;
+    steps.anchors("ch-one").delete("ch-sub", &DeleteParams::default()).await?;
+    let began = Instant::now();
+    eventually("ch-sub is being deleted", PATIENCE, async || {
+        match steps.namespaces().get_opt("ch-sub").await {
+            Ok(Some(seen)) if seen.metadata.deletion_timestamp.is_none() => Err("it is not".to_owned()),
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        }
+    })
+    .await?;
+    println!("the deletion begins after {:?}", began.elapsed());
+    ensure!(began.elapsed() < SOON, "the deletion begins after {:?} only", began.elapsed());
+    tasks.shutdown().await;
     running.end().await
 }

@@ -4,14 +4,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use hns_e2e::{Cluster, Options, Product, eventually};
-use tokio::process::Command;
+use hns_e2e::{Cluster, Options, Product, Shell, eventually};
 
 use super::document::{Block, blocks, commands, is_as_written};
 
@@ -30,8 +27,6 @@ const BEFORE: [(&str, &str); 1] = [(
 /// page that reads objects with kubectl must wait for them itself.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-const LONGEST: Duration = Duration::from_secs(60);
-
 /// These commands write nothing.
 const READS: [&str; 5] = [
     "kubectl hns tree ",
@@ -41,60 +36,27 @@ const READS: [&str; 5] = [
     "kubectl hns version",
 ];
 
-/// A user with the files of a release, at a shell.
-struct Shell {
-    directory: tempfile::TempDir,
-    kubeconfig: PathBuf,
-}
-
-impl Shell {
-    fn new(cluster: &Cluster) -> Result<Self> {
-        let directory = tempfile::tempdir()?;
-        let bin = directory.path().join("bin");
-        fs::create_dir(&bin)?;
-        symlink(cluster.kubectl_program(), bin.join("kubectl"))?;
-        let built = std::env::current_exe()?.with_file_name("../kubectl-hns");
-        symlink(built.canonicalize().context("kubectl-hns: build it first")?, bin.join("kubectl-hns"))?;
-        Ok(Self { directory, kubeconfig: cluster.kubeconfig() })
-    }
-
-    /// Runs a command, and returns what it shows.
-    async fn run(&self, command: &str) -> Result<String, String> {
-        let path = format!("{}:/usr/bin:/bin", self.directory.path().join("bin").display());
-        let mut shell = Command::new("sh");
-        shell.args(["-e", "-c", command]).current_dir(self.directory.path()).stdin(Stdio::null());
-        shell.env_clear().env("PATH", path).env("KUBECONFIG", &self.kubeconfig).kill_on_drop(true);
-        shell.env("HOME", self.directory.path());
-        let output = tokio::time::timeout(LONGEST, shell.output()).await;
-        let output =
-            output.map_err(|_| format!("no end within {LONGEST:?}"))?.map_err(|error| error.to_string())?;
-        let [shown, errors] =
-            [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        if output.status.success() { Ok(shown) } else { Err(format!("{shown}{errors}")) }
-    }
-
-    /// Runs the commands of a block. The last one shows what is written.
-    async fn all(&self, block: &str, written: Option<&str>) -> Result<()> {
-        let commands = commands(block)?;
-        for (at, command) in commands.iter().enumerate() {
-            let written = written.filter(|_| at + 1 == commands.len());
-            let once = async || {
-                let shown = self.run(command).await?;
-                match written {
-                    Some(written) if !is_as_written(&shown, written) => {
-                        Err(format!("it shows\n{shown}instead of\n{written}"))
-                    }
-                    _ => Ok(()),
+/// Runs the commands of a block. The last one shows what is written.
+async fn run_block(shell: &Shell, block: &str, written: Option<&str>) -> Result<()> {
+    let commands = commands(block)?;
+    for (at, command) in commands.iter().enumerate() {
+        let written = written.filter(|_| at + 1 == commands.len());
+        let once = async || {
+            let shown = shell.run(command).await?;
+            match written {
+                Some(written) if !is_as_written(&shown, written) => {
+                    Err(format!("it shows\n{shown}instead of\n{written}"))
                 }
-            };
-            if READS.iter().any(|read| command.starts_with(read)) {
-                eventually(command, PATIENCE, once).await?;
-            } else {
-                once().await.map_err(|error| anyhow::anyhow!("{command}: {error}"))?;
+                _ => Ok(()),
             }
+        };
+        if READS.iter().any(|read| command.starts_with(read)) {
+            eventually(command, PATIENCE, once).await?;
+        } else {
+            once().await.map_err(|error| anyhow::anyhow!("{command}: {error}"))?;
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// The pages, relative to the checkout.
@@ -122,13 +84,13 @@ async fn run_page(shell: &Shell, page: &str, blocks: &[Block]) -> Result<BTreeMa
             ("sh", None) => {
                 let next = blocks.get(at + 1).filter(|next| next.follows && next.language == "text");
                 let written = next.map(|next| next.text.as_str());
-                shell.all(&block.text, written).await.with_context(whole)?;
+                run_block(shell, &block.text, written).await.with_context(whole)?;
                 if written.is_some() { "run and compared".to_owned() } else { "run".to_owned() }
             }
             ("yaml", None) => {
                 let apply =
                     format!("kubectl apply --server-side --force-conflicts -f - <<'EOF'\n{}EOF", block.text);
-                shell.all(&apply, None).await.with_context(whole)?;
+                run_block(shell, &apply, None).await.with_context(whole)?;
                 "applied".to_owned()
             }
             (language, None) => bail!("{}: the language {language:?}", whole()),
@@ -145,6 +107,8 @@ async fn every_block_runs_as_it_is_printed() -> Result<()> {
     let product = Product::install(&cluster, Options::default()).await?;
     let replicas = tokio::try_join!(product.start_webhook(), product.start_controller())?;
     let shell = Shell::new(&cluster)?;
+    let built = std::env::current_exe()?.with_file_name("../kubectl-hns");
+    shell.add("bin/kubectl-hns", &built).context("kubectl-hns: build it first")?;
     let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut run = 0;
     for page in pages(&checkout)? {

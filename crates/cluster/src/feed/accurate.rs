@@ -3,10 +3,11 @@
 use forest::accurate::{Fact as AccurateFact, SubNamespaceFact};
 use forest::{Fact, Name, Stream};
 use hns_api::accurate::SubNamespace;
-use kube::runtime::watcher::{Config, watcher};
+use kube::runtime::watcher::watcher;
 use kube::{Api, Client, CustomResourceExt};
 use tokio::task::JoinSet;
 
+use super::detail::everything;
 use super::stream::{Pump, Translate};
 use crate::api_object::StructureObject;
 use crate::ingest;
@@ -14,7 +15,7 @@ use crate::ingest;
 /// Starts the stream. Without the CRD it is lost, and begins when the CRD exists.
 pub(super) fn start(client: &Client, pump: &Pump, tasks: &mut JoinSet<()>) {
     let all = Api::<StructureObject>::all_with(client.clone(), &SubNamespace::api_resource());
-    tasks.spawn(pump.clone().run(SubNamespaces, move || watcher(all.clone(), Config::default())));
+    tasks.spawn(pump.clone().run(SubNamespaces, move || watcher(all.clone(), everything())));
 }
 
 struct SubNamespaces;

@@ -27,8 +27,9 @@ const LIST: HeaderValue =
 const WATCH: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
 
-/// The page size of lists with content, which limits memory.
-const LARGE_PAGE: u32 = 100;
+/// How many objects are read at a time. A page is in memory twice, the lists of several kinds are read at once, and users can make
+/// objects of more than 1 MB, also of what counts as metadata.
+const PAGE: u32 = 50;
 
 /// The part of the objects that a program needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +58,8 @@ pub fn api_resource(kind: &Kind) -> ApiResource {
     }
 }
 
-pub(super) type Events = BoxStream<'static, Result<Event<ApiObject>, Error>>;
+/// Events about the objects of a kind.
+pub type Events = BoxStream<'static, Result<Event<ApiObject>, Error>>;
 
 /// Watches the objects of a kind, starting with a complete list. `copies` are the label selectors of copies.
 pub(super) fn watched(client: &Client, kind: &Kind, detail: Detail, copies: &[String]) -> Events {
@@ -84,9 +86,19 @@ pub(super) fn watched(client: &Client, kind: &Kind, detail: Detail, copies: &[St
 fn selected(kind: &Kind) -> Config {
     if kind.group.is_empty() && kind.kind == "Secret" {
         let others = SECRET_TYPES.map(|it| format!("type!={it}"));
-        return Config::default().fields(&others.join(","));
+        return everything().fields(&others.join(","));
     }
-    Config::default()
+    everything()
+}
+
+/// All objects, in pages that fit into memory.
+pub(super) fn everything() -> Config {
+    Config::default().page_size(PAGE)
+}
+
+/// Watches the metadata of the objects of a kind, starting with a complete list.
+pub fn metadata_of(client: &Client, kind: &Kind) -> Events {
+    watched(client, kind, Detail::Metadata, &[])
 }
 
 fn holds_data(kind: &Kind) -> bool {
@@ -117,7 +129,7 @@ fn as_metadata(client: &Client, watches: bool) -> Client {
 fn whole_lists(of: &Config, selectors: &[String]) -> Vec<ListParams> {
     let list = |selector: &String| {
         let params = ListParams { field_selector: of.field_selector.clone(), ..ListParams::default() };
-        params.labels(selector).limit(LARGE_PAGE)
+        params.labels(selector).limit(PAGE)
     };
     selectors.iter().map(list).collect()
 }

@@ -11,10 +11,11 @@ use hns_api::names::DERIVED_QUOTA;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::api::ListParams;
 use kube::core::ApiResource;
-use kube::runtime::watcher::{Config, Error, Event, watcher};
+use kube::runtime::watcher::{Error, Event, watcher};
 use kube::{Api, Client, CustomResourceExt};
 use tokio::task::JoinSet;
 
+use super::detail::everything;
 use super::stream::{Pump, Translate};
 use crate::api_object::StructureObject;
 use crate::ingest;
@@ -23,13 +24,13 @@ use crate::ingest;
 pub(super) fn start(client: &Client, pump: &Pump, tasks: &mut JoinSet<()>) {
     let resource = HierarchicalResourceQuota::api_resource();
     let quotas = Api::<StructureObject>::all_with(client.clone(), &resource);
-    tasks.spawn(pump.clone().run(Quotas, move || watcher(quotas.clone(), Config::default())));
+    tasks.spawn(pump.clone().run(Quotas, move || watcher(quotas.clone(), everything())));
     let derived = Api::<StructureObject>::all_with(client.clone(), &ApiResource::erase::<ResourceQuota>(&()));
     let listed = Arc::<AtomicU64>::default();
     let translate = DerivedQuotas { listed: listed.clone() };
     tasks.spawn(pump.clone().run(translate, move || {
         let (derived, listed) = (derived.clone(), listed.clone());
-        let events = watcher(derived.clone(), Config::default().fields(&selector()));
+        let events = watcher(derived.clone(), everything().fields(&selector()));
         events.then(move |event| with_version(derived.clone(), listed.clone(), event))
     }));
 }

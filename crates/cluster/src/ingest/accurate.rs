@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use forest::accurate::{self, Fact, Settings, Stalled, SubNamespaceFact, SubNamespaceStatus};
 use forest::{Applied, Hop, Kind, Name};
+use hns_api::accurate::annotations::FROM;
+use hns_api::accurate::labels::CREATED_BY;
 use hns_api::accurate::{SubNamespaceSpec, conditions, names};
 use hns_api::conditions::STATUS_TRUE;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
@@ -81,19 +83,24 @@ pub(super) fn hop(
     content: Option<&Map<String, Value>>,
 ) -> Option<Box<Hop>> {
     static NONE: BTreeMap<String, String> = BTreeMap::new();
-    let annotations = metadata.annotations.as_ref()?;
-    let hop = |content: Option<&Map<String, Value>>| {
-        let labels = metadata.labels.as_ref().unwrap_or(&NONE);
-        accurate::content::hop(settings, kind, labels, annotations, content)
-    };
-    if !kind.binds_subjects() {
-        return hop(content);
-    }
-    let mut content = content.cloned();
-    if let Some(content) = &mut content {
+    let mut named = content.filter(|_| kind.binds_subjects()).cloned();
+    if let Some(content) = &mut named {
         name_namespaces_of_subjects(content, metadata.namespace.as_deref().unwrap_or_default());
     }
-    hop(content.as_ref())
+    let (labels, content) = (metadata.labels.as_ref().unwrap_or(&NONE), named.as_ref().or(content));
+    let mut hop = accurate::content::hop(settings, kind, labels, metadata.annotations.as_ref()?, content)?;
+    hop.bare = is_bare(settings, metadata);
+    Some(hop)
+}
+
+/// Whether others have set nothing in the metadata that updates of a copy leave alone.
+fn is_bare(settings: &Settings, metadata: &ObjectMeta) -> bool {
+    let is_left = |key: &String| *key != *CREATED_BY && settings.label_excludes.matches(key);
+    let is_noted = |key: &String| *key != *FROM && settings.annotation_excludes.matches(key);
+    metadata.finalizers.iter().flatten().next().is_none()
+        && metadata.owner_references.iter().flatten().next().is_none()
+        && !metadata.labels.iter().flatten().any(|(key, _)| is_left(key))
+        && !metadata.annotations.iter().flatten().any(|(key, _)| is_noted(key))
 }
 
 #[cfg(test)]
@@ -133,6 +140,31 @@ mod tests {
         let (_, fact) = object(json!({ "labels": 7 }), over);
         assert_eq!((fact.labels.iter().count(), fact.status), (0, SubNamespaceStatus::default()));
         assert_eq!(object(Value::Null, Value::Null).1.status, SubNamespaceStatus::default());
+    }
+
+    #[test]
+    fn a_copy_is_bare_without_what_updates_leave_alone() {
+        let keys = |pattern: &str| accurate::glob::Keys::new([pattern]).unwrap();
+        let settings = Settings {
+            label_excludes: keys("*kubernetes.io/*"),
+            annotation_excludes: keys("*/*"),
+            ..Settings::default()
+        };
+        let owner = json!({ "apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "1" });
+        for (metadata, expected) in [
+            (
+                json!({ "labels": { CREATED_BY: "accurate", "a": "b" }, "annotations": { FROM: "r", "n": "" } }),
+                true,
+            ),
+            (json!({ "labels": { "kubernetes.io/x": "y" } }), false),
+            (json!({ "annotations": { "x/y": "z" } }), false),
+            (json!({ "finalizers": ["a/b"] }), false),
+            (json!({ "ownerReferences": [owner] }), false),
+        ] {
+            let read: crate::api_object::ApiObject =
+                serde_json::from_value(json!({ "metadata": metadata })).unwrap();
+            assert_eq!(is_bare(&settings, &read.metadata), expected, "{metadata}");
+        }
     }
 
     #[test]

@@ -67,12 +67,7 @@ impl Settings {
     /// # Errors
     /// The first thing that is wrong.
     pub fn rules(&self) -> Result<forest::accurate::Settings, Invalid> {
-        let gates = self.gates().map_err(|invalid| within("featureGates", invalid))?;
-        if self.enabled && gates.propagate_generated {
-            let reason =
-                "objects that an owner has created are not propagated for its annotation; set it to true";
-            return Err(Invalid::new("featureGates.DisablePropagateGenerated", reason));
-        }
+        self.gates().map_err(|invalid| within("featureGates", invalid))?;
         let config = self.config.rules().map_err(|invalid| within("config", invalid))?;
         Ok(forest::accurate::Settings {
             allow_cascading_deletion: self.allow_cascading_deletion,

@@ -8,20 +8,21 @@ use forest::accurate::{Fact as AccurateFact, SubNamespaceStatus, keys};
 use forest::{Fact, Name, Version};
 use hns_api::accurate::{SubNamespace, conditions, names};
 use hns_api::conditions::STATUS_TRUE;
+use hns_api::labels;
 use hns_cluster::api::Api;
 use hns_cluster::ingest::{self, accurate::sub_namespace_gone};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ManagedFieldsEntry, ObjectMeta, Time};
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{Patch, PatchParams};
+use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::{DynamicObject, PartialObjectMeta};
 use kube::{Client, CustomResourceExt};
 use serde_json::{Value, json};
 
-use super::copies::{NO_MANAGERS, NO_VERSION};
-use super::outcome::{Outcome, WriteResult, is_not_found, is_too_large};
-use super::structure::is_gone;
-use super::{delete_params, precondition, stop_if_not_found};
+use super::copies::NO_MANAGERS;
+use super::outcome::{Outcome, WriteResult, is_too_large};
+use super::structure::{delete_child, is_gone};
+use super::{despite_changes, precondition, stop_if_not_found};
 use crate::definitions;
 
 type Pairs = BTreeMap<String, String>;
@@ -32,8 +33,12 @@ pub(super) fn apply_params() -> PatchParams {
 }
 
 /// For patches of other types.
-pub(super) fn merge_params() -> PatchParams {
+pub(super) fn update_params() -> PatchParams {
     PatchParams { field_manager: Some(names::FIELD_MANAGER.into()), ..PatchParams::default() }
+}
+
+pub(super) fn post_params() -> PostParams {
+    PostParams { field_manager: Some(names::FIELD_MANAGER.into()), ..PostParams::default() }
 }
 
 /// Writes what Accurate's API needs in one namespace.
@@ -50,18 +55,17 @@ impl AccurateWriter<'_> {
         annotations: &Pairs,
     ) -> Result<Fact, kube::Error> {
         let mut metadata = precondition(version);
+        metadata["name"] = json!(&**self.namespace);
         metadata["labels"] = json!(labels);
         metadata["annotations"] = json!(annotations);
-        match self.apply(self.namespace, metadata.clone()).await {
+        let mut object = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": metadata });
+        match self.apply(&mut object).await {
             // Users can fill it with managers; policies limit its other parts.
             Err(kube::Error::Api(status)) if is_too_large(&status.message) => {
-                let mut emptied = precondition(version);
-                emptied["managedFields"] = managers_of(self.client, self.namespace).await?;
-                let patch = Patch::Merge(json!({ "metadata": emptied }));
-                let emptied =
-                    namespaces(self.client).patch_metadata(self.namespace, &merge_params(), &patch).await?;
-                metadata["resourceVersion"] = json!(emptied.metadata.resource_version);
-                self.apply(self.namespace, metadata).await
+                let managers = managers_of(self.client, self.namespace).await?;
+                let emptied = self.set_managers(version, managers).await?;
+                object["metadata"]["resourceVersion"] = json!(emptied.resource_version);
+                self.apply(&mut object).await
             }
             // Users can fill its annotations. Labels restrict, so they do not wait; annotations stay as they were applied.
             Err(kube::Error::Api(status)) if status.code == 422 && !annotations.is_empty() => {
@@ -69,33 +73,49 @@ impl AccurateWriter<'_> {
                 let applied = ingest::namespace(&live).applied.annotations;
                 let mut kept = live.annotations.unwrap_or_default();
                 kept.retain(|key, _| applied.contains(&**key));
-                metadata["annotations"] = json!(kept);
-                self.apply(self.namespace, metadata).await?;
+                object["metadata"]["annotations"] = json!(kept);
+                self.apply(&mut object).await?;
                 Err(kube::Error::Api(status))
             }
             applied => applied,
         }
     }
 
-    /// A namespace of this name that exists by now stays as it is.
+    /// A namespace of this name that exists by now stays as it is. The new one has the labels of every managed namespace from the
+    /// start, so that it needs no second write. It is not applied: what was applied is removed when it is not applied again.
     pub(super) async fn create_namespace(&self, child: &str) -> Result<Fact, kube::Error> {
-        let labels = json!({ keys::CREATED_BY: keys::CREATOR, keys::PARENT: &**self.namespace });
-        let created = self.apply(child, json!({ "resourceVersion": NO_VERSION, "labels": labels })).await?;
+        let labels = [
+            (keys::CREATED_BY, keys::CREATOR),
+            (keys::PARENT, &**self.namespace),
+            (labels::INCLUDED_NAMESPACE, labels::TRUE),
+            (&*labels::tree_label(child), "0"),
+        ];
+        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let metadata =
+            ObjectMeta { name: Some(child.to_owned()), labels: Some(labels.into()), ..ObjectMeta::default() };
+        let namespace = Namespace { metadata, ..Namespace::default() };
+        let created = Api::<Namespace>::all(self.client.clone()).create(&post_params(), &namespace).await?;
         tracing::info!(parent = %self.namespace, child, "created a sub-namespace");
-        Ok(created)
+        Ok(Fact::Namespace(ingest::namespace(&created.metadata)))
     }
 
-    async fn apply(&self, name: &str, mut metadata: Value) -> Result<Fact, kube::Error> {
-        metadata["name"] = json!(name);
-        let object = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": metadata });
-        let api = namespaces(self.client);
-        let mut applied = api.patch_metadata(name, &apply_params(), &Patch::Apply(object)).await?;
-        if let Some(managers) = without_unknown(&applied.metadata) {
-            let version = &applied.metadata.resource_version;
-            let patch = json!({ "metadata": { "resourceVersion": version, "managedFields": managers } });
-            applied = api.patch_metadata(name, &merge_params(), &Patch::Merge(patch)).await?;
+    async fn apply(&self, object: &mut Value) -> Result<Fact, kube::Error> {
+        let send = |object| self.patch(apply_params(), Patch::Apply(object));
+        let mut applied = despite_changes(object, send).await?;
+        if let Some(managers) = without_unknown(&applied) {
+            applied = self.set_managers(&ingest::version(&applied), json!(managers)).await?;
         }
-        Ok(Fact::Namespace(ingest::namespace(&applied.metadata)))
+        Ok(Fact::Namespace(ingest::namespace(&applied)))
+    }
+
+    async fn set_managers(&self, version: &Version, managers: Value) -> Result<ObjectMeta, kube::Error> {
+        let mut patch = json!({ "metadata": precondition(version) });
+        patch["metadata"]["managedFields"] = managers;
+        despite_changes(&mut patch, |patch| self.patch(update_params(), Patch::Merge(patch))).await
+    }
+
+    async fn patch(&self, params: PatchParams, patch: Patch<Value>) -> Result<ObjectMeta, kube::Error> {
+        Ok(namespaces(self.client).patch_metadata(self.namespace, &params, &patch).await?.metadata)
     }
 
     /// When the CRD is being deleted, its objects are too, and their namespaces must stay.
@@ -108,17 +128,8 @@ impl AccurateWriter<'_> {
             }
             Err(error) => return error.into(),
         }
-        let api = Api::<Namespace>::all(self.client.clone());
-        let gone = || Fact::NamespaceGone(child.clone(), version.uid.clone());
-        match api.delete(child, &delete_params(version)).await {
-            Ok(deleted) => {
-                tracing::info!(parent = %self.namespace, %child, "deleted a sub-namespace with its SubNamespace");
-                Ok(deleted.left().map_or_else(gone, |it| Fact::Namespace(ingest::namespace(&it.metadata))))
-            }
-            Err(kube::Error::Api(status)) if is_not_found(&status, child) => Ok(gone()),
-            Err(error) => Err(error),
-        }
-        .into()
+        let parent_of = |it: &ObjectMeta| it.labels.as_ref()?.get(keys::PARENT).cloned();
+        delete_child(self.client, (self.namespace, child), version, parent_of).await.into()
     }
 
     /// The finalizers first: a status says that they are there.
@@ -127,7 +138,7 @@ impl AccurateWriter<'_> {
         child: &Name,
         version: &Version,
         finalizers: Option<&[Box<str>]>,
-        status: Option<&SubNamespaceStatus>,
+        (status, was_stalled): (Option<&SubNamespaceStatus>, bool),
     ) -> WriteResult {
         let (mut version, mut facts) = (version.clone(), Vec::new());
         if let Some(finalizers) = finalizers {
@@ -143,7 +154,7 @@ impl AccurateWriter<'_> {
             facts = result.facts;
         }
         match status {
-            Some(status) => self.set_status(child, &version, status).await.after(facts),
+            Some(status) => self.set_status(child, &version, status, was_stalled).await.after(facts),
             None => WriteResult::done(facts),
         }
     }
@@ -153,23 +164,38 @@ impl AccurateWriter<'_> {
         metadata["finalizers"] = json!(finalizers);
         let patch = Patch::Merge(json!({ "metadata": metadata }));
         let result: WriteResult =
-            self.sub_namespaces().patch(child, &merge_params(), &patch).await.map(fact).into();
+            self.sub_namespaces().patch(child, &update_params(), &patch).await.map(fact).into();
         let adds_ours = finalizers.iter().any(|it| **it == *keys::FINALIZER);
         let gone = AccurateFact::SubNamespaceGone(self.namespace.clone(), child.clone(), version.uid.clone());
         stop_if_not_found(result, adds_ours, gone.into())
     }
 
-    /// Other conditions, and the time of ours while it holds, stay. So the object is read first.
-    async fn set_status(&self, child: &str, version: &Version, status: &SubNamespaceStatus) -> WriteResult {
+    /// Other conditions, and the time of ours while it holds, stay. So the object is read first if our condition changes.
+    async fn set_status(
+        &self,
+        child: &str,
+        version: &Version,
+        status: &SubNamespaceStatus,
+        was_stalled: bool,
+    ) -> WriteResult {
         let api = self.sub_namespaces();
-        let live = match api.get(child).await {
-            Ok(live) if ingest::version(&live.metadata) == *version => live,
-            Ok(other) => return WriteResult { outcome: Outcome::Conflict, facts: vec![fact(other)] },
-            Err(error) => return error.into(),
+        let mut patch = json!({ "metadata": precondition(version) });
+        patch["status"] = if was_stalled || status.stalled.is_some() {
+            let live = match api.get(child).await {
+                Ok(live) if live.metadata.uid.as_deref() == Some(&*version.uid) => live,
+                Ok(other) => return WriteResult { outcome: Outcome::Conflict, facts: vec![fact(other)] },
+                Err(error) => return error.into(),
+            };
+            let shown = live.data["status"]["conditions"].clone();
+            status_json(status, serde_json::from_value(shown).unwrap_or_default())
+        } else {
+            json!({ "observedGeneration": status.observed_generation })
         };
-        let shown = serde_json::from_value(live.data["status"]["conditions"].clone()).unwrap_or_default();
-        let patch = json!({ "metadata": precondition(version), "status": status_json(status, shown) });
-        api.patch_status(child, &merge_params(), &Patch::Merge(patch)).await.map(fact).into()
+        let send = |patch| {
+            let api = &api;
+            async move { api.patch_status(child, &update_params(), &Patch::Merge(patch)).await }
+        };
+        despite_changes(&mut patch, send).await.map(fact).into()
     }
 
     fn sub_namespaces(&self) -> Api<DynamicObject> {

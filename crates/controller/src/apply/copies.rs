@@ -7,8 +7,12 @@
 //! An update of a copy that only the controller writes clears its `managedFields`. They are half of many objects, and without them
 //! the API server has less to compute.
 //!
-//! Copies of Accurate's API are applied server-side, which needs no right to update. What others have set on them, or what was set
-//! before they were applied, is removed by a second request. Users may change these copies. A user could fill one up to the size
+//! Each write names the version that was planned for. But users may change the `managedFields` of a copy, and its version with them.
+//! If nothing else has changed when a write conflicts, the controller sends it again with the `uid` only. So nobody can delay it.
+//!
+//! Copies of Accurate's API are updated by patches, which need no right to update. One that has nothing but its content is replaced
+//! whole by a JSON patch. Others are applied server-side, so that what others may set stays; the rest of what others have set, or
+//! what was created, is removed by a second request. Users may change these copies. A user could fill one up to the size
 //! limit of objects, so that an apply, which only adds, does not fit any more; or hold a binding that must go by a finalizer. So where
 //! an apply is refused, one patch removes everything else as well; and no finalizer holds a copy of a Role or a binding.
 
@@ -17,11 +21,13 @@ use std::sync::Arc;
 
 use forest::accurate::content::manifest;
 use forest::plan::CopyContent;
-use forest::{Fact, Kind, Name, ObjectFact, ObjectKey, Settings, Version, exclusion};
+use forest::{Fact, Forest, Kind, Name, ObjectFact, ObjectKey, Settings, Version, exclusion};
 use hns_api::{annotations, names};
 use hns_cluster::api::{Api, path_segment};
 use hns_cluster::api_object::ApiObject;
+use hns_cluster::handle::ForestHandle;
 use hns_cluster::{feed, ingest};
+use http::{HeaderValue, header};
 use kube::api::{Patch, PatchParams};
 use kube::core::{Request, Status, request};
 use kube::{Client, Resource};
@@ -29,21 +35,18 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::outcome::{CopyRequest, Outcome, WriteResult, is_not_found, is_too_large};
-use super::{accurate, delete_params, post_params, precondition};
+use super::{accurate, delete_params, of_any_version, post_params, precondition};
 
 /// The `generateName` of creations that are tried as a dry run. With the characters that the API server adds, it is short enough
 /// for the names of every kind.
 const DRY_RUN_NAME: &str = "hns-rehearsal-";
 const GENERATED_CHARACTERS: usize = 5;
 
-/// No object has this version. So an object that is applied with it is created, or refused with a conflict if it exists.
-pub(super) const NO_VERSION: &str = "1";
-
 /// One empty entry clears the `managedFields`; an empty list would leave them unchanged.
 pub(super) const NO_MANAGERS: [BTreeMap<String, String>; 1] = [BTreeMap::new()];
 
-/// Groups and kinds without a status: only the controller writes their copies. For other kinds, a controller that applies the
-/// status server-side needs its `managedFields`, or it gets conflicts.
+/// Groups and kinds without a status: only the controller writes their copies, and the API server accepts a write without a version.
+/// For other kinds, a controller that applies the status server-side needs its `managedFields`, or it gets conflicts.
 const WITHOUT_STATUS: [(&str, &str); 6] = [
     ("", "ConfigMap"),
     ("", "LimitRange"),
@@ -64,11 +67,14 @@ pub(super) enum Form {
 pub(super) struct CopyWriter<'a> {
     pub(super) form: Form,
     pub(super) client: &'a Client,
+    pub(super) forest: &'a ForestHandle,
     /// Those of HNC, and those of Accurate's API if it is enabled.
     pub(super) settings: (Arc<Settings>, Option<Arc<forest::accurate::Settings>>),
     pub(super) namespace: &'a Name,
     pub(super) kind: Kind,
     pub(super) key: &'a ObjectKey,
+    /// Whether the existing object is a copy of Accurate's API that has nothing of anybody else.
+    pub(super) bare: bool,
     /// Whether the existing object is a copy that restricts. A user's own object of such a kind protects nothing.
     pub(super) restricts: bool,
 }
@@ -94,13 +100,9 @@ impl CopyWriter<'_> {
     pub(super) async fn create(&self, source: &Name, content: &CopyContent) -> WriteResult {
         match self.post(&self.key.name, source, content).await {
             Ok(object) => WriteResult::done(self.written(object, content)),
-            Err(kube::Error::Api(status)) if self.exists_already(&status) => self.existing().await,
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => self.existing().await,
             Err(error) => self.request("create").outcome(error).into(),
         }
-    }
-
-    fn exists_already(&self, status: &Status) -> bool {
-        status.reason == "AlreadyExists" || self.form == Form::Accurate && status.code == 409
     }
 
     /// Admission runs before the API server checks whether the name exists, so `AlreadyExists` means that admission accepted it.
@@ -137,7 +139,13 @@ impl CopyWriter<'_> {
                 }
                 self.recreate(version, source, content, &status).await
             }
-            Err(error) => self.failed("update", error).await,
+            Err(error) => {
+                let failed = self.failed("update", error).await;
+                if self.is_replaced_in_any_version() && self.is_held_up(&failed, version) {
+                    return Box::pin(self.replace(&of_any_version(version), source, content)).await;
+                }
+                failed
+            }
         }
     }
 
@@ -160,8 +168,45 @@ impl CopyWriter<'_> {
         match removed {
             Ok(Deleted::Gone(fact)) => WriteResult::done([*fact]),
             Ok(Deleted::Terminating(object)) => WriteResult::done([self.fact(self.object_fact(*object))]),
-            Err(error) => self.failed("delete", error).await,
+            Err(error) => {
+                let failed = self.failed("delete", error).await;
+                if self.is_held_up(&failed, version) {
+                    return Box::pin(self.delete(&of_any_version(version))).await;
+                }
+                failed
+            }
         }
+    }
+
+    /// Whether a write failed only because somebody has changed the version of the copy.
+    ///
+    /// Nobody else can change the content of HNC's copies. Users may change the copies of Accurate's API, and may do so
+    /// in a loop. That must not delay the removal of a binding or the update of a restriction.
+    fn is_held_up(&self, failed: &WriteResult, version: &Version) -> bool {
+        let [Fact::Object(_, found)] = &*failed.facts else { return false };
+        let same = failed.outcome == Outcome::Conflict
+            && found.version.uid == version.uid
+            && !version.resource_version.is_empty();
+        same && match self.form {
+            Form::Hnc => found.content.as_ref().is_some_and(|content| {
+                let would_lose =
+                    |forest: &Forest| forest.would_overwrite(self.namespace, self.key, content.digest);
+                found.inherited_from.is_some() && !self.forest.read(would_lose)
+            }),
+            Form::Accurate => {
+                (self.kind.is_rbac() || self.kind.restricts())
+                    && found.hop.as_ref().is_some_and(|hop| hop.from.is_some())
+            }
+        }
+    }
+
+    /// Whether the API server accepts an update of this kind without a version, and access or restrictions depend on it.
+    fn is_replaced_in_any_version(&self) -> bool {
+        self.has_no_status() || self.kind.restricts()
+    }
+
+    fn has_no_status(&self) -> bool {
+        WITHOUT_STATUS.contains(&(&*self.kind.group, &*self.kind.kind))
     }
 
     /// The result of a failed write of an object that the forest knows. After a conflict the object is read: the watch may not
@@ -260,12 +305,12 @@ impl CopyWriter<'_> {
     }
 
     async fn post(&self, name: &str, source: &Name, content: &CopyContent) -> Result<ApiObject, kube::Error> {
-        let mut manifest = self.manifest(name, source, content, None);
-        if self.form == Form::Accurate {
-            manifest["metadata"]["resourceVersion"] = json!(NO_VERSION);
-            return self.patch(&accurate::apply_params(), &Patch::Apply(manifest)).await;
-        }
-        self.send(|request, body| request.create(&post_params(false), body), &manifest).await
+        let manifest = self.manifest(name, source, content, None);
+        let params = match self.form {
+            Form::Hnc => post_params(false),
+            Form::Accurate => accurate::post_params(),
+        };
+        self.send(|request, body| request.create(&params, body), &manifest).await
     }
 
     fn manifest(&self, name: &str, source: &Name, content: &CopyContent, version: Option<&Version>) -> Value {
@@ -282,7 +327,7 @@ impl CopyWriter<'_> {
         content: &CopyContent,
     ) -> Result<ApiObject, kube::Error> {
         let mut manifest = self.manifest(&self.key.name, source, content, Some(version));
-        if self.form == Form::Accurate {
+        if self.form == Form::Accurate && !(self.has_no_status() && self.bare) {
             let applied = self.patch(&accurate::apply_params(), &Patch::Apply(&manifest)).await;
             return match applied {
                 Err(kube::Error::Api(status)) if status.code == 422 || is_too_large(&status.message) => {
@@ -291,10 +336,22 @@ impl CopyWriter<'_> {
                 applied => self.without_surplus(applied?, source, content).await,
             };
         }
-        if WITHOUT_STATUS.contains(&(&*self.kind.group, &*self.kind.kind)) {
+        if self.has_no_status() {
             manifest["metadata"]["managedFields"] = json!(NO_MANAGERS);
         }
-        self.update(&manifest).await
+        match self.form {
+            Form::Hnc => self.update(&manifest).await,
+            Form::Accurate => self.replace_whole(&manifest).await,
+        }
+    }
+
+    /// An update by a JSON patch of the whole object, which needs no right to update.
+    async fn replace_whole(&self, manifest: &Value) -> Result<ApiObject, kube::Error> {
+        let patch = Patch::Merge(json!([{ "op": "replace", "path": "", "value": manifest }]));
+        let mut request = self.patch_request(&accurate::update_params(), &patch)?;
+        let content_type = HeaderValue::from_static("application/json-patch+json");
+        request.headers_mut().insert(header::CONTENT_TYPE, content_type);
+        self.client.request(request).await
     }
 
     async fn update(&self, manifest: &Value) -> Result<ApiObject, kube::Error> {
@@ -318,7 +375,7 @@ impl CopyWriter<'_> {
         let (uid, version) = (fact.version.uid, fact.version.resource_version);
         patch["metadata"]["uid"] = json!(uid);
         patch["metadata"]["resourceVersion"] = json!(version);
-        self.patch(&accurate::merge_params(), &Patch::Merge(patch)).await
+        self.patch(&accurate::update_params(), &Patch::Merge(patch)).await
     }
 
     /// Makes the object equal to the manifest, which has its version, without anything else that users may write.
@@ -334,7 +391,7 @@ impl CopyWriter<'_> {
             patch["metadata"][field] = Value::Null;
         }
         patch["metadata"]["managedFields"] = json!(NO_MANAGERS);
-        self.patch(&accurate::merge_params(), &Patch::Merge(patch)).await
+        self.patch(&accurate::update_params(), &Patch::Merge(patch)).await
     }
 
     /// The object without finalizers and managers.
@@ -342,7 +399,7 @@ impl CopyWriter<'_> {
         let mut metadata = precondition(version);
         metadata["finalizers"] = Value::Null;
         metadata["managedFields"] = json!(NO_MANAGERS);
-        self.patch(&accurate::merge_params(), &Patch::Merge(json!({ "metadata": metadata }))).await
+        self.patch(&accurate::update_params(), &Patch::Merge(json!({ "metadata": metadata }))).await
     }
 
     /// Whether users can hold a copy that must go, although it gives access until it is gone.
@@ -355,9 +412,17 @@ impl CopyWriter<'_> {
         params: &PatchParams,
         patch: &Patch<T>,
     ) -> Result<ApiObject, kube::Error> {
+        self.client.request(self.patch_request(params, patch)?).await
+    }
+
+    fn patch_request<T: Serialize>(
+        &self,
+        params: &PatchParams,
+        patch: &Patch<T>,
+    ) -> Result<http::Request<Vec<u8>>, kube::Error> {
         let url = ApiObject::url_path(&feed::api_resource(&self.kind), Some(self.namespace));
         let request = Request::new(url).patch(&path_segment(&self.key.name), params, patch);
-        self.client.request(request.map_err(kube::Error::BuildRequest)?).await
+        request.map_err(kube::Error::BuildRequest)
     }
 
     async fn send(

@@ -1,5 +1,6 @@
 //! Writes derived quotas, and the status of hierarchical quotas.
 
+use forest::hnc::quota::ledger::Ledger;
 use forest::hnc::quota::{QuotaCondition, QuotaStatus, Resources};
 use forest::{Fact, Name, Version, hnc, keys};
 use hns_api::{HierarchicalResourceQuota, annotations, labels, names};
@@ -7,7 +8,7 @@ use hns_cluster::api::Api;
 use hns_cluster::api_object::StructureObject;
 use hns_cluster::handle::ForestHandle;
 use hns_cluster::ingest;
-use hns_cluster::quota_ledger::LedgerStore;
+use hns_cluster::stored::Store;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::jiff::Timestamp;
@@ -17,7 +18,7 @@ use kube::{Client, CustomResourceExt};
 use serde_json::{Map, Value, json};
 
 use super::outcome::{Outcome, WriteResult, is_not_found};
-use super::{delete_params, patch_params, post_params, precondition};
+use super::{delete_params, despite_changes, patch_params, post_params, precondition};
 
 /// Writes the quotas of one namespace.
 pub(super) struct QuotaWriter<'a> {
@@ -93,7 +94,7 @@ impl QuotaWriter<'_> {
     /// Writes the status. Before it says that the limits are enforced, the ledger must allow that.
     pub(super) async fn write_status(
         &self,
-        (ledger, forest): (&LedgerStore, &ForestHandle),
+        (ledger, forest): (&Store, &ForestHandle),
         (name, version): (&str, &Version),
         (status, dropped): (&QuotaStatus, &[Box<str>]),
     ) -> WriteResult {
@@ -102,11 +103,20 @@ impl QuotaWriter<'_> {
         {
             return outcome.into();
         }
-        let status = status_json(status, dropped);
-        let patch = Patch::Merge(json!({ "metadata": precondition(version), "status": status }));
         let resource = HierarchicalResourceQuota::api_resource();
         let api = Api::<DynamicObject>::namespaced_with(self.client.clone(), self.namespace, &resource);
-        match api.patch(name, &patch_params(), &patch).await {
+        let mut patch = json!({ "metadata": precondition(version), "status": status_json(status, dropped) });
+        let send = |patch| {
+            let api = &api;
+            async move { api.patch(name, &patch_params(), &Patch::Merge(patch)).await }
+        };
+        let written = if status.says_enforced() {
+            send(patch).await
+        } else {
+            // Users may write the status, too. A correction of what they write must not wait for them.
+            despite_changes(&mut patch, send).await
+        };
+        match written {
             Ok(patched) => {
                 let (namespace, quota) = ingest::quotas::quota(patched);
                 WriteResult::done([Fact::Hnc(hnc::Fact::Quota(namespace, quota))])
@@ -115,19 +125,15 @@ impl QuotaWriter<'_> {
         }
     }
 
-    /// Notes in the ledger that the limits of a quota are enforced from now on ([`Ledger::enforce`](hnc::quota::ledger::Ledger)).
-    async fn promise(
-        &self,
-        (store, forest): (&LedgerStore, &ForestHandle),
-        name: &str,
-    ) -> Result<(), Outcome> {
+    /// Notes in the ledger that the limits of a quota are enforced from now on ([`Ledger::enforce`]).
+    async fn promise(&self, (store, forest): (&Store, &ForestHandle), name: &str) -> Result<(), Outcome> {
         if !self.is_asked_about_usage().await? {
             let why = "the limits are not enforced yet: the webhook for usage is not registered";
             return Err(Outcome::Transient(why.to_owned(), None));
         }
         loop {
-            let stored = store.read().await?;
-            let mut ledger = stored.ledger.clone();
+            let stored = store.read::<Ledger>().await?;
+            let mut ledger = stored.content.clone();
             let prepared = forest.read(|forest| {
                 let limits = forest.limits_of_quota(self.namespace, name);
                 limits.map_or(Ok(()), |limits| ledger.enforce(forest, &limits))
@@ -135,7 +141,7 @@ impl QuotaWriter<'_> {
             if let Err(pending) = prepared {
                 return Err(Outcome::Transient(format!("the limits are not enforced yet: {pending}"), None));
             }
-            if ledger == stored.ledger || store.replace(&stored, &ledger).await?.is_some() {
+            if ledger == stored.content || store.replace(&stored, &ledger).await?.is_some() {
                 return Ok(());
             }
         }

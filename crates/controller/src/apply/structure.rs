@@ -10,6 +10,7 @@ use forest::{AnchorState, Fact, HierarchyStatus, Labels, Name, Version, keys};
 use hns_api::names::HIERARCHY_CONFIGURATION;
 use hns_api::{API_VERSION, HierarchyConfiguration, SubnamespaceAnchor, labels};
 use hns_cluster::api::Api;
+use hns_cluster::handle::ForestHandle;
 use hns_cluster::ingest;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::RoleBinding;
@@ -21,14 +22,22 @@ use kube::{Client, CustomResourceExt};
 use serde_json::{Value, json};
 
 use super::copies::NO_MANAGERS;
-use super::outcome::{WriteResult, is_not_found, is_too_large};
-use super::{accurate, delete_params, patch_params, post_params, precondition};
+use super::outcome::{Outcome, WriteResult, is_not_found, is_too_large};
+use super::{
+    accurate, delete_params, despite_changes, of_any_version, patch_params, post_params, precondition,
+};
 use crate::definitions;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// Sends a merge patch, and once more if the object is too large. A user can fill an object by applying its fields as many field
-/// managers; policies limit its other parts. So the second patch also clears the record of what managers own, except for `kept`.
+/// How often the deletion of a subnamespace is tried at once: a user can change it all the time. The last try is for any version of
+/// it, and follows the look at what it says.
+const DELETIONS: usize = 4;
+
+/// Sends a merge patch, also if users change the object at the same time, and once more if the object is too large.
+///
+/// A user can fill an object by applying its fields as many field managers; policies limit its other parts. So the patch then clears
+/// the record of what managers own, except for `kept`.
 async fn patched<T, R>(
     object: String,
     patch: &mut Value,
@@ -38,7 +47,7 @@ async fn patched<T, R>(
 where
     R: Future<Output = Result<T, kube::Error>>,
 {
-    match send(Patch::Merge(patch.clone())).await {
+    match despite_changes(patch, |patch| send(Patch::Merge(patch))).await {
         Err(kube::Error::Api(status)) if is_too_large(&status.message) => {
             let reason = status.message;
             tracing::warn!(
@@ -223,17 +232,33 @@ impl StructureWriter<'_> {
             Ok(deleted) => return WriteResult::done([Fact::Hnc(hnc::Fact::Crds(deleted))]),
             Err(error) => return error.into(),
         }
-        let api = Api::<Namespace>::all(self.client.clone());
-        let gone = || Fact::NamespaceGone(child.clone(), version.uid.clone());
-        match api.delete(child, &delete_params(version)).await {
-            Ok(deleted) => {
-                tracing::info!(parent = %self.namespace, %child, "deleted a subnamespace with its anchor");
-                Ok(deleted.left().map_or_else(gone, |it| Fact::Namespace(ingest::namespace(&it.metadata))))
-            }
-            Err(kube::Error::Api(status)) if is_not_found(&status, child) => Ok(gone()),
-            Err(error) => Err(error),
+        let parent_of = |it: &ObjectMeta| it.annotations.as_ref()?.get(keys::SUBNAMESPACE_OF).cloned();
+        delete_child(self.client, (self.namespace, child), version, parent_of).await.into()
+    }
+
+    /// Whether cascading deletion is still forbidden for a subnamespace that its anchor leaves behind. It may have been allowed just
+    /// before the anchor was deleted, and the two watches are not in order.
+    pub(super) async fn is_released_as_said(
+        &self,
+        forest: &ForestHandle,
+        child: &Name,
+    ) -> Result<(), WriteResult> {
+        let fate = forest.read(|forest| forest.fate_without_anchor(self.namespace, child));
+        let Some((ancestry, allowed)) = fate else { return Ok(()) };
+        // The plan is older than the forest.
+        if allowed {
+            return Err(Outcome::Conflict.into());
         }
-        .into()
+        for name in ancestry {
+            let hierarchies = StructureWriter { client: self.client, namespace: &name }.hierarchies();
+            let Some(live) = hierarchies.get_opt(HIERARCHY_CONFIGURATION).await? else { continue };
+            let (name, live) = ingest::hierarchy(live);
+            if live.allow_cascading_deletion {
+                let facts = vec![Fact::Hnc(hnc::Fact::Hierarchy(name, live))];
+                return Err(WriteResult { outcome: Outcome::Conflict, facts });
+            }
+        }
+        Ok(())
     }
 
     fn anchors(&self) -> Api<DynamicObject> {
@@ -244,6 +269,39 @@ impl StructureWriter<'_> {
     fn hierarchies(&self) -> Api<DynamicObject> {
         let resource = HierarchyConfiguration::api_resource();
         Api::namespaced_with(self.client.clone(), self.namespace, &resource)
+    }
+}
+
+/// Deletes the namespace of an anchor or of a `SubNamespace`. After a conflict it is deleted in its present version, if it still names
+/// this parent.
+pub(super) async fn delete_child(
+    client: &Client,
+    (parent, child): (&Name, &Name),
+    version: &Version,
+    parent_of: fn(&ObjectMeta) -> Option<String>,
+) -> Result<Fact, kube::Error> {
+    let api = Api::<Namespace>::all(client.clone());
+    let gone = || Fact::NamespaceGone(child.clone(), version.uid.clone());
+    let mut deleted = api.delete(child, &delete_params(version)).await;
+    for attempt in 1..=DELETIONS {
+        if !matches!(&deleted, Err(kube::Error::Api(status)) if status.code == 409) {
+            break;
+        }
+        let Some(live) = api.get_metadata_opt(child).await? else { return Ok(gone()) };
+        let now = ingest::version(&live.metadata);
+        if now.uid != version.uid || parent_of(&live.metadata).is_none_or(|it| *it != **parent) {
+            break;
+        }
+        let now = if attempt < DELETIONS { now } else { of_any_version(&now) };
+        deleted = api.delete(child, &delete_params(&now)).await;
+    }
+    match deleted {
+        Ok(deleted) => {
+            tracing::info!(%parent, %child, "deleted the namespace of an anchor or a SubNamespace with it");
+            Ok(deleted.left().map_or_else(gone, |it| Fact::Namespace(ingest::namespace(&it.metadata))))
+        }
+        Err(kube::Error::Api(status)) if is_not_found(&status, child) => Ok(gone()),
+        Err(error) => Err(error),
     }
 }
 

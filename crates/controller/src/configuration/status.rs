@@ -420,7 +420,7 @@ mod tests {
             ),
             "{rights}"
         );
-        assert!(rights.contains("ClusterRole hns-controller"), "{rights}");
+        assert!(rights.contains("ClusterRole hns-controller-propagation"), "{rights}");
         assert!(lost.starts_with("OutOfSync Unknown configmaps cannot be listed"), "{lost}");
     }
 

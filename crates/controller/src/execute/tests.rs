@@ -18,9 +18,9 @@ fn executor(world: &World, server: &Server) -> Executor {
         ..Configuration::default()
     });
     let permission: Permission = Arc::new(|| true);
-    let ledger = LedgerStore::new(server.client(), "hnc-system");
+    let store = Store::new(server.client(), "hnc-system");
     let guarded = (Guard::disabled(), permission);
-    Executor::new(server.client(), (writer, forest), configuration, metrics, guarded, ledger)
+    Executor::new(server.client(), (writer, forest), configuration, metrics, guarded, store)
 }
 
 fn served_secrets() -> ServedKind {
@@ -211,4 +211,55 @@ async fn a_copy_is_replaced_without_reading_the_configuration() {
     let server = Server::answering([copy("2", "12", "new")]);
     assert_eq!(execute(&world, &executor(&world, &server)).await, Progress::Complete);
     assert_eq!(server.methods(), ["PUT"]);
+}
+
+/// The stored list with one naming of `p` by `y`, by this time.
+fn list(since: &str, consent_to: &[&str]) -> Value {
+    let naming =
+        json!({ "parent": "p", "child": "y", "consentTo": consent_to, "review": "1", "since": since });
+    let data = json!({ "namings.json": json!([naming]).to_string() });
+    json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "hnc-missing-parents" }, "data": data })
+}
+
+#[tokio::test]
+async fn an_anchor_creates_nothing_above_a_namespace_that_has_not_consented() {
+    let now = k8s_openapi::jiff::Timestamp::now().to_string();
+    let long_ago = "2026-01-01T00:00:00Z";
+    let anchor = json!({
+        "apiVersion": "hnc.x-k8s.io/v1alpha2", "kind": "SubnamespaceAnchor",
+        "metadata": { "name": "p", "namespace": "root", "uid": "a", "resourceVersion": "2" },
+        "status": { "status": "Conflict" },
+    });
+    let empty =
+        json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "hnc-missing-parents" } });
+    let mut garbage = empty.clone();
+    garbage["data"] = json!({ "namings.json": "{}" });
+    let run = async |answers: &[&Value]| {
+        let world = World::of(&[]);
+        let version = Version { uid: "a".into(), resource_version: "1".into() };
+        let fact = forest::AnchorFact { name: "p".into(), version, ..forest::AnchorFact::default() };
+        world.writer.tell([Fact::Hnc(forest::hnc::Fact::Anchor("root".into(), fact))]);
+        let server = Server::answering(answers.iter().map(|it| (*it).clone()));
+        let outcome = executor(&world, &server).check_consent(&"root".into(), &"p".into()).await;
+        let plan = world.forest.read(|forest| format!("{:?}", plan(forest, "root", &Scope::whole())));
+        (outcome, server, plan.contains("CreateSubnamespace"))
+    };
+    for allowed in [&failure(404, "NotFound", "no"), &empty, &list(long_ago, &["x", "root"])] {
+        let (outcome, server, _) = run(&[allowed]).await;
+        assert_eq!((outcome, server.methods()), (None, vec!["GET".to_owned()]), "{allowed}");
+    }
+    for unknown in [&failure(403, "Forbidden", "no"), &failure(500, "InternalError", "no"), &garbage] {
+        assert!(run(&[unknown]).await.0.is_some(), "{unknown}");
+    }
+    let (outcome, server, creates) = run(&[&list(&now, &["x"])]).await;
+    assert!(matches!(outcome, Some(Outcome::Transient(..))), "{outcome:?}");
+    assert_eq!((server.methods(), creates), (vec!["GET".to_owned()], true), "its review may still deny it");
+    let (outcome, server, creates) = run(&[&list(long_ago, &["x"]), &anchor]).await;
+    assert_eq!((outcome, creates), (Some(Outcome::Conflict), false));
+    assert_eq!(server.methods()[..2], ["GET", "PATCH"]);
+    assert_eq!(server.asked()[1].2["status"]["status"], "Conflict");
+    let [event] = &events(&server, 1).await[..] else { panic!("one event") };
+    let about = [&event["reason"], &event["involvedObject"]["namespace"], &event["involvedObject"]["name"]];
+    assert_eq!(about, ["CannotCreateSubnamespace", "root", "p"]);
+    assert!(event["message"].as_str().unwrap().contains("namespace \"y\" named \"p\""), "{event}");
 }

@@ -112,6 +112,16 @@ pub(super) fn managed(settings: &RegistrationSettings, name: &str) -> String {
 /// Whether the old object is being deleted already.
 pub(super) const OLD_IS_GOING: &str = "has(oldObject.metadata.deletionTimestamp)";
 
+/// Whether the spec or the owner references of an object change.
+pub(super) fn spec_or_owners_differ() -> String {
+    let owners = |of: &str| format!("{of}.metadata.?ownerReferences.orValue([])");
+    format!(
+        "(request.operation == 'UPDATE' && (object.?spec != oldObject.?spec || {} != {}))",
+        owners("object"),
+        owners("oldObject")
+    )
+}
+
 /// Whether the old object, a namespace, has the label of namespaces with children.
 pub(super) fn old_has_children() -> String {
     format!("oldObject.metadata.?labels[?{}].hasValue()", literal(labels::HAS_CHILDREN))

@@ -19,7 +19,7 @@ use super::conditions::{
     NEW_NAME, OLD_IS_GOING, condition, conflict_is_removed, is_derived_quota, managed, managed_values_differ,
     many_keys, new_annotation, new_keys_are_many_or_ours, not_the_controller, not_the_namespace_controller,
     old_annotation, old_has_a_spec, old_has_children, old_is_subnamespace, our_keys_differ, restoring,
-    usage_grows,
+    spec_or_owners_differ, usage_grows,
 };
 
 pub(super) use self::objects::{OF_COPIES, managed_namespaces, of_copies, rules as object_rules};
@@ -82,7 +82,7 @@ pub(super) fn mutating(settings: &RegistrationSettings) -> Vec<MutatingWebhook> 
     let entries = [
         (!settings.mutating_policy).then(|| namespace_label(settings)),
         settings.initial_admin.then(|| initial_admin(settings)),
-        settings.accurate.then(|| accurate::finalizer(settings)),
+        (settings.accurate && !settings.mutating_policy).then(|| accurate::finalizer(settings)),
     ];
     entries.into_iter().flatten().map(|entry| entry.mutating(settings)).collect()
 }
@@ -213,11 +213,9 @@ fn anchors(settings: &RegistrationSettings) -> Entry {
         old_annotation(annotations::INITIAL_ADMIN)
     );
     let held = format!("'{}' in oldObject.metadata.?finalizers.orValue([])", keys::ANCHOR_FINALIZER);
-    let owners = |of: &str| format!("{of}.metadata.?ownerReferences.orValue([])");
     let mut alternatives = vec![
         "request.operation == 'CREATE'".to_owned(),
-        "(request.operation == 'UPDATE' && object.?spec != oldObject.?spec)".to_owned(),
-        format!("(request.operation == 'UPDATE' && {} != {})", owners("object"), owners("oldObject")),
+        spec_or_owners_differ(),
         format!("(request.operation == 'UPDATE' && !{OLD_IS_GOING} && !({held}))"),
         format!("(request.operation == 'DELETE' && !{OLD_IS_GOING})"),
     ];
@@ -390,7 +388,8 @@ impl Entry {
             namespace_selector: Some(self.namespaces),
             object_selector: Some(self.objects),
             rules: Some(self.rules),
-            side_effects: "None".to_owned(),
+            // The list of missing parents, and the ledger of quotas.
+            side_effects: "NoneOnDryRun".to_owned(),
             timeout_seconds: Some(self.timeout),
         }
     }

@@ -5,10 +5,10 @@
 
 mod anchors;
 mod copies;
+mod defaults;
 mod hierarchy;
 mod namespace_anchors;
 mod namespace_keys;
-mod namespace_labels;
 mod namespace_size;
 mod quotas;
 mod quotas_disabled;
@@ -24,7 +24,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use super::{RegistrationSettings, named};
 
-pub(super) use self::namespace_labels::objects as mutating;
+pub(super) use self::defaults::objects as mutating;
 
 /// All policies, in the order of [`hns_api::names::policies::ALL`]. Whether quotas are enforced decides which of the last two there is.
 pub(super) fn all(settings: &RegistrationSettings) -> Vec<ValidatingAdmissionPolicy> {

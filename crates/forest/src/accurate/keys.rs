@@ -22,6 +22,12 @@ pub const CREATOR: &str = "accurate";
 pub const PROPAGATE: &str = "accurate.cybozu.com/propagate";
 /// Annotation on a copy: the namespace of its source.
 pub const FROM: &str = "accurate.cybozu.com/from";
+/// Annotation on an object: how the objects that it owns are propagated, `create` or `update`. Deprecated.
+pub const PROPAGATE_GENERATED: &str = "accurate.cybozu.com/propagate-generated";
+/// Annotation on an object with an owner: whether the owner asks for its propagation. Deprecated.
+pub const GENERATED: &str = "accurate.cybozu.com/generated";
+/// The value of [`GENERATED`] if it does not.
+pub const GENERATED_FALSE: &str = "false";
 /// Finalizer on a `SubNamespace`.
 pub const FINALIZER: &str = "accurate.cybozu.com/finalizer";
 

@@ -69,6 +69,8 @@ pub enum AccurateAction {
         finalizers: Option<Vec<Box<str>>>,
         /// The status to show. The writer keeps the time of a condition that is already shown.
         status: Option<SubNamespaceStatus>,
+        /// Whether our condition is shown now.
+        was_stalled: bool,
     },
 }
 
@@ -76,7 +78,8 @@ pub enum AccurateAction {
 ///
 /// The plan is empty while Accurate's API is off, and until the streams of namespaces and `SubNamespaces` have delivered complete
 /// lists. It has no writes for objects of a kind until the stream of that kind has delivered a complete list. With
-/// [`Forest::with_verified_lists`], these lists must also be verified.
+/// [`Forest::with_verified_lists`], these lists must also be verified. While the CRDs of HNC's API are being deleted, it is unknown
+/// which namespaces are in both hierarchies. So the plan only ends `SubNamespaces` that are being deleted, and shows their states.
 pub fn plan(forest: &Forest, namespace: &str, scope: &Scope) -> Plan {
     let mut plan = Plan::default();
     let (Some(settings), Some(id)) = (forest.accurate().settings(), forest.id(namespace)) else {
@@ -86,18 +89,21 @@ pub fn plan(forest: &Forest, namespace: &str, scope: &Scope) -> Plan {
     if !Stream::ACCURATE_STRUCTURE.into_iter().all(is_known) {
         return plan;
     }
-    let (mut children, mut metadata) = Default::default();
-    if scope.structure {
-        children = sub_namespaces::changes(forest, id);
-        metadata = metadata::change(forest, settings, id);
+    plan.scope = scope.clone();
+    let structure = scope.structure.then_some(id);
+    let children = structure.map(|id| sub_namespaces::changes(forest, id)).unwrap_or_default();
+    if forest.crds_are_being_deleted() {
+        plan.step(GUARDS, children.change);
+        plan.step(GUARDS, children.delete);
+        return plan;
     }
     let copies = copies::changes(forest, settings, id, &scope.objects);
     plan.settled = copies.settled;
     plan.conflicts = copies.conflicts;
     plan.unread = copies.unread;
-    plan.scope = scope.clone();
     // New labels give access too, so they wait with the other gains.
-    let metadata = metadata.filter(|_| plan.unread.is_empty());
+    let metadata =
+        structure.filter(|_| plan.unread.is_empty()).and_then(|id| metadata::change(forest, settings, id));
     let writes = copies.writes;
     plan.step(GUARDS, children.change);
     plan.step(GUARDS, writes.lost_bindings);

@@ -37,6 +37,11 @@ fn may_create_below(namespace: &str) -> NamespacedRight {
     NamespacedRight { namespace: namespace.into(), verb, group, resource }
 }
 
+/// The right that shows that a user may end what a namespace passes on to another one.
+fn may_delete_below(namespace: &str) -> NamespacedRight {
+    NamespacedRight { verb: "delete", ..may_create_below(namespace) }
+}
+
 /// The right that shows that a user decides who has rights in a namespace.
 fn may_bind(namespace: &str) -> NamespacedRight {
     let (verb, group, resource) = ("update", "rbac.authorization.k8s.io", "rolebindings");

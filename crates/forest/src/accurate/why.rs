@@ -1,6 +1,9 @@
-//! Why nothing reaches a namespace in Accurate's hierarchy. Plans and explanations ask the same function.
+//! Why nothing reaches a namespace in Accurate's hierarchy, and what happens to an object in it. Plans and explanations ask the same
+//! functions.
 
-use super::plan::place::{Reach, reach};
+use super::plan::place::{Decision, Place, Reach, reach};
+use crate::core::hop::{Hop, HopMode};
+use crate::core::kind::ObjectKey;
 use crate::core::name::Name;
 use crate::core::tree::EdgeKind;
 use crate::dialects::Forest;
@@ -8,7 +11,7 @@ use crate::dialects::Forest;
 /// Why nothing is written in a namespace, although it has labels of the hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frozen {
-    /// This namespace, it or its upstream namespace, is in a hierarchy of HNC's, too.
+    /// This namespace is in a hierarchy of HNC's, too: it, its upstream namespace, or one above it there.
     Crossed(Name),
     /// Its upstream namespace does not exist.
     Missing(Name),
@@ -23,6 +26,75 @@ pub fn frozen(forest: &Forest, namespace: &str) -> Option<Frozen> {
     match reach(forest, forest.id(namespace)?) {
         Reach::Frozen(why) => Some(why),
         _ => None,
+    }
+}
+
+/// What the controller does with an object in a namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing.
+    Stays,
+    /// It becomes a copy of the one in the upstream namespace.
+    Written,
+    /// The copy is deleted.
+    Removed,
+    /// It is kept and reported: it is in the place of a copy.
+    Conflict,
+}
+
+/// What the controller does with this object, in a namespace that is not frozen.
+pub fn next(forest: &Forest, namespace: &str, key: &ObjectKey) -> Option<Next> {
+    Some(match Place::of(forest, namespace)?.decide(key) {
+        Decision::Leave => Next::Stays,
+        Decision::Write(..) => Next::Written,
+        Decision::Delete => Next::Removed,
+        Decision::Report(_) => Next::Conflict,
+    })
+}
+
+/// The namespace of the source that this object keeps from being copied.
+pub(crate) fn conflicting_source(forest: &Forest, namespace: &str, key: &ObjectKey) -> Option<Name> {
+    match Place::of(forest, namespace)?.decide(key) {
+        Decision::Report(upstream) => Some(upstream.clone()),
+        _ => None,
+    }
+}
+
+/// What is in the place of an object.
+#[derive(Debug, Clone, Copy)]
+pub enum There<'a> {
+    /// Nothing.
+    Nothing,
+    /// An object that says nothing about its propagation.
+    Silent,
+    /// An object that says this.
+    Says(&'a Hop),
+}
+
+impl<'a> There<'a> {
+    /// Whether there is an object.
+    pub fn is_something(self) -> bool {
+        !matches!(self, Self::Nothing)
+    }
+
+    /// The namespace of its source, if it is marked as a copy.
+    pub fn from(self) -> Option<&'a Name> {
+        let Self::Says(hop) = self else { return None };
+        hop.from.as_ref()
+    }
+
+    /// How it is copied to the next namespaces, if it is.
+    pub fn mode(self) -> Option<HopMode> {
+        let Self::Says(hop) = self else { return None };
+        hop.mode
+    }
+}
+
+/// What is in the place of this object.
+pub fn there<'a>(forest: &'a Forest, namespace: &str, key: &ObjectKey) -> There<'a> {
+    match Place::of(forest, namespace).and_then(|place| place.object(key)) {
+        None => There::Nothing,
+        Some(object) => object.hop().map_or(There::Silent, There::Says),
     }
 }
 

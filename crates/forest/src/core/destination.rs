@@ -99,16 +99,22 @@ impl Exceptions {
     }
 }
 
-/// The subtrees that a source propagates to, or does not propagate to.
+/// The subtrees that a source propagates to, or does not propagate to. It takes no more memory than its text, because users decide
+/// how many there are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TreeSelector {
-    /// Tree labels that the destination must have (`true`) or must not have.
-    pub(crate) parts: Box<[(bool, Box<str>)]>,
+    /// Namespaces that the destination must be in or below, with commas between them; with a `!`, those that it must not.
+    pub(crate) names: Box<str>,
+    /// What makes a name the key of a tree label.
+    pub(crate) suffix: &'static str,
 }
 
 impl TreeSelector {
     fn matches(&self, label: &dyn Fn(&str) -> Option<String>) -> bool {
-        self.parts.iter().all(|(wanted, key)| label(key).is_some() == *wanted)
+        self.names.split(',').all(|part| {
+            let (wanted, name) = part.strip_prefix('!').map_or((true, part), |name| (false, name));
+            label(&format!("{name}{}", self.suffix)).is_some() == wanted
+        })
     }
 }
 

@@ -28,6 +28,8 @@ pub struct Hop {
     pub from: Option<Name>,
     /// Whether it has everything that marks a copy.
     pub marked: bool,
+    /// Whether it has nothing that is not copied, beside the marks of a copy. Such a copy can be replaced whole.
+    pub bare: bool,
     /// The content of its copies; `None` from streams that carry metadata only. A copy has the content of its own copies.
     pub content: Option<KnownContent>,
     /// The digest of the content that the API server was given when it stored this copy.
@@ -42,7 +44,7 @@ impl Hop {
         marked: bool,
         content: Option<KnownContent>,
     ) -> Self {
-        Self { mode, from, marked, content, accepted: None }
+        Self { mode, from, marked, bare: false, content, accepted: None }
     }
 
     /// Whether it is copied to the next namespaces.

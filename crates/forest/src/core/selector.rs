@@ -1,14 +1,16 @@
 //! Label selectors in the syntax of Kubernetes: accepts exactly what the API server accepts.
 //!
 //! Three differences are intended: of two equalities on one key the last counts, as in HNC; a text with a NUL is refused, which
-//! the API server treats as the end of the text; and a selector has at most [`MOST`] requirements, each with at most as many
-//! values, because it is evaluated for every namespace below. The parser reads a text once, and stops at the limit.
+//! the API server treats as the end of the text; and a selector has at most [`LONGEST`] bytes and [`MOST`] requirements, each with
+//! at most as many values, because it is evaluated for every namespace below. The parser reads a text once, and stops at the limit.
 
-use std::collections::{BTreeSet, HashMap};
-use std::iter::Peekable;
+use std::collections::HashMap;
 
 /// The most requirements of a selector, values of one requirement, and namespaces in `treeSelect`.
 pub const MOST: usize = 256;
+
+/// The most bytes of a selector.
+pub const LONGEST: usize = 8 * 1024;
 
 /// The most bytes of a text that a message repeats.
 const SHOWN: usize = 256;
@@ -23,24 +25,37 @@ pub(crate) fn shortened(text: &str) -> String {
 }
 
 /// Requirements on the labels of a destination; all must hold.
+///
+/// This is the text of the requirements, which is read at each evaluation: users decide how many selectors are in memory, so one
+/// takes no more than its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Selector(Box<[Requirement]>);
+pub struct Selector(Box<str>);
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Requirement {
-    key: Box<str>,
-    demand: Demand,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Requirement<'a> {
+    key: &'a str,
+    demand: Demand<'a>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Demand {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Demand<'a> {
     Exists,
     DoesNotExist,
-    Equals(Box<str>),
-    In(BTreeSet<Box<str>>),
-    NotIn(BTreeSet<Box<str>>),
+    Equals(&'a str),
+    In(Values<'a>),
+    NotIn(Values<'a>),
     GreaterThan(i64),
     LessThan(i64),
+}
+
+/// Values with commas between them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Values<'a>(&'a str);
+
+impl Values<'_> {
+    fn contain(self, value: &str) -> bool {
+        self.0.split(',').any(|it| it.trim_matches(is_blank) == value)
+    }
 }
 
 impl Selector {
@@ -51,21 +66,29 @@ impl Selector {
         if text.chars().all(is_blank) {
             return Ok(None);
         }
-        let mut parser = Parser { tokens: Tokens(text).peekable(), text };
-        let mut requirements: Vec<Requirement> = Vec::new();
-        let mut equalities: HashMap<Box<str>, usize> = HashMap::new();
+        let mut parser = Parser { tokens: Tokens(text), text };
+        let mut requirements: Vec<&str> = Vec::new();
+        let mut equalities: HashMap<&str, usize> = HashMap::new();
         for _ in 0..MOST {
+            let begin = parser.tokens.0;
             let requirement = parser.requirement()?;
+            let written = &begin[..begin.len() - parser.tokens.0.len()];
             let at = match requirement.demand {
-                Demand::Equals(_) => *equalities.entry(requirement.key.clone()).or_insert(requirements.len()),
+                Demand::Equals(_) => *equalities.entry(requirement.key).or_insert(requirements.len()),
                 _ => requirements.len(),
             };
             match requirements.get_mut(at) {
-                Some(replaced) => *replaced = requirement,
-                None => requirements.push(requirement),
+                Some(replaced) => *replaced = written,
+                None => requirements.push(written),
             }
             match parser.next() {
-                None => return Ok(Some(Self(requirements.into()))),
+                None if text.len() > LONGEST => {
+                    return Err(format!(
+                        "a selector has at most {LONGEST} bytes, and {} has more",
+                        shortened(text)
+                    ));
+                }
+                None => return Ok(Some(Self(requirements.join(",").into()))),
                 Some(Token::Comma) => {}
                 Some(other) => return Err(parser.unexpected(&other, "a comma or the end")),
             }
@@ -75,21 +98,31 @@ impl Selector {
 
     /// Whether labels match; `label` looks one up.
     pub(crate) fn matches(&self, label: &dyn Fn(&str) -> Option<String>) -> bool {
-        self.0.iter().all(|requirement| requirement.demand.is_met_by(label(&requirement.key).as_deref()))
+        let mut parser = Parser { tokens: Tokens(&self.0), text: &self.0 };
+        loop {
+            // It was parsed before, so this is no error.
+            let Ok(requirement) = parser.requirement() else { return false };
+            if !requirement.demand.is_met_by(label(requirement.key).as_deref()) {
+                return false;
+            }
+            if parser.next().is_none() {
+                return true;
+            }
+        }
     }
 }
 
-impl Demand {
-    fn is_met_by(&self, value: Option<&str>) -> bool {
+impl Demand<'_> {
+    fn is_met_by(self, value: Option<&str>) -> bool {
         let number = || value.and_then(|value| value.parse::<i64>().ok());
         match self {
             Self::Exists => value.is_some(),
             Self::DoesNotExist => value.is_none(),
             Self::Equals(wanted) => value == Some(wanted),
-            Self::In(wanted) => value.is_some_and(|value| wanted.contains(value)),
-            Self::NotIn(unwanted) => value.is_none_or(|value| !unwanted.contains(value)),
-            Self::GreaterThan(bound) => number().is_some_and(|number| number > *bound),
-            Self::LessThan(bound) => number().is_some_and(|number| number < *bound),
+            Self::In(wanted) => value.is_some_and(|value| wanted.contain(value)),
+            Self::NotIn(unwanted) => value.is_none_or(|value| !unwanted.contain(value)),
+            Self::GreaterThan(bound) => number().is_some_and(|number| number > bound),
+            Self::LessThan(bound) => number().is_some_and(|number| number < bound),
         }
     }
 }
@@ -140,7 +173,7 @@ impl<'a> Iterator for Tokens<'a> {
 }
 
 struct Parser<'a> {
-    tokens: Peekable<Tokens<'a>>,
+    tokens: Tokens<'a>,
     text: &'a str,
 }
 
@@ -149,11 +182,11 @@ impl<'a> Parser<'a> {
         self.tokens.next()
     }
 
-    fn peek(&mut self) -> Option<Token<'a>> {
-        self.tokens.peek().copied()
+    fn peek(&self) -> Option<Token<'a>> {
+        Tokens(self.tokens.0).next()
     }
 
-    fn requirement(&mut self) -> Result<Requirement, String> {
+    fn requirement(&mut self) -> Result<Requirement<'a>, String> {
         if self.peek() == Some(Token::Sign("!")) {
             self.next();
             return Ok(Requirement { key: self.key()?, demand: Demand::DoesNotExist });
@@ -173,7 +206,7 @@ impl<'a> Parser<'a> {
         Ok(Requirement { key, demand })
     }
 
-    fn comparison(&mut self, sign: &str) -> Result<Demand, String> {
+    fn comparison(&mut self, sign: &str) -> Result<Demand<'a>, String> {
         self.next();
         let value = match self.peek() {
             Some(Token::Word(word)) => word,
@@ -192,7 +225,7 @@ impl<'a> Parser<'a> {
         };
         match sign {
             "=" | "==" => Ok(Demand::Equals(self.value(value)?)),
-            "!=" => Ok(Demand::NotIn(BTreeSet::from([self.value(value)?]))),
+            "!=" => Ok(Demand::NotIn(Values(self.value(value)?))),
             ">" => Ok(Demand::GreaterThan(number()?)),
             "<" => Ok(Demand::LessThan(number()?)),
             _ => Err(format!("{} is no operator in {}", shortened(sign), shortened(self.text))),
@@ -200,7 +233,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Values in parentheses; between two commas, a missing value is the empty one.
-    fn list(&mut self) -> Result<BTreeSet<Box<str>>, String> {
+    fn list(&mut self) -> Result<Values<'a>, String> {
         match self.next() {
             Some(Token::Open) => {}
             Some(other) => return Err(self.unexpected(&other, "an opening parenthesis")),
@@ -211,7 +244,7 @@ impl<'a> Parser<'a> {
                 ));
             }
         }
-        let mut values = BTreeSet::new();
+        let begin = self.tokens.0;
         for _ in 0..MOST {
             let value = match self.peek() {
                 Some(Token::Word(word)) => {
@@ -220,10 +253,11 @@ impl<'a> Parser<'a> {
                 }
                 _ => "",
             };
-            values.insert(self.value(value)?);
+            self.value(value)?;
+            let values = &begin[..begin.len() - self.tokens.0.len()];
             match self.next() {
                 Some(Token::Comma) => {}
-                Some(Token::Close) => return Ok(values),
+                Some(Token::Close) => return Ok(Values(values)),
                 Some(other) => return Err(self.unexpected(&other, "a comma or a closing parenthesis")),
                 None => return Err(format!("a closing parenthesis is missing in {}", shortened(self.text))),
             }
@@ -234,9 +268,9 @@ impl<'a> Parser<'a> {
         ))
     }
 
-    fn key(&mut self) -> Result<Box<str>, String> {
+    fn key(&mut self) -> Result<&'a str, String> {
         match self.next() {
-            Some(Token::Word(word)) if is_qualified_name(word) => Ok(word.into()),
+            Some(Token::Word(word)) if is_qualified_name(word) => Ok(word),
             Some(Token::Word(word)) => {
                 Err(format!("{} is no key of a label in {}", shortened(word), shortened(self.text)))
             }
@@ -245,9 +279,9 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn value(&self, word: &str) -> Result<Box<str>, String> {
+    fn value(&self, word: &'a str) -> Result<&'a str, String> {
         if word.is_empty() || is_name(word) {
-            Ok(word.into())
+            Ok(word)
         } else {
             Err(format!("{} is no value of a label in {}", shortened(word), shortened(self.text)))
         }

@@ -254,7 +254,7 @@ impl Store {
         }
     }
 
-    /// If a parent is missing, copies are deleted with the namespace of their source, at any level above.
+    /// If a parent is missing, copies are deleted with the namespace of their source, at any level above; bindings, with their source.
     pub(crate) fn touch_orphans_of(&self, name: &Name, change: &mut Change) {
         if change.everything || !self.objects.are_copied_from(name) {
             return;
@@ -348,6 +348,9 @@ impl Store {
         }
         let is_source = |object: Option<&Object>| object.is_some_and(|it| it.source().is_some());
         let unchanged = matches!((old, new), (Some(old), Some(new)) if old.propagates_as(new));
+        if new.is_none() && self.kind(key.kind).binds_subjects() {
+            self.touch_orphans_of(self.tree.name(id), change);
+        }
         if (is_source(old) || is_source(new)) && !unchanged {
             for below in self.tree.descendants(id) {
                 if is_quota {

@@ -38,6 +38,19 @@ impl Verdict {
         Self::Allow { warnings, change: None }
     }
 
+    /// The verdict of two rules about the same request. The second is asked if the first allows it; then the warnings of the first
+    /// count, and the change of either: a request changes one hierarchy.
+    #[must_use]
+    pub fn and(self, second: impl FnOnce() -> Self) -> Self {
+        match self {
+            Self::Allow { warnings, change } => match second() {
+                Self::Allow { change: other, .. } => Self::Allow { warnings, change: change.or(other) },
+                other => other,
+            },
+            other => other,
+        }
+    }
+
     /// The same verdict. If it allows the request, it carries `change`: the change of parent that the request makes.
     #[must_use]
     pub(crate) fn with_change(self, change: impl FnOnce() -> Option<ParentChange>) -> Self {
@@ -74,6 +87,9 @@ pub struct ParentChange {
     pub added_to: Vec<Addition>,
     /// The namespace of the anchor, if an anchor is created that creates `child`.
     pub anchor_in: Option<Name>,
+    /// The other side of a missing parent, as far as it is known; it has consented. For a missing parent, the namespaces of the
+    /// anchors that wait for its name; for an anchor, the namespaces that name `child` as their parent.
+    pub consenting: Vec<Name>,
 }
 
 /// Namespaces that a change adds to a tree with a limited number of them.

@@ -6,7 +6,8 @@
 use super::Forest;
 use crate::accurate::place::Labelled;
 use crate::accurate::state::labels_of;
-use crate::core::tree::Id;
+use crate::core::name::Name;
+use crate::core::tree::{EdgeKind, Id};
 
 impl Forest {
     /// Whether the namespace is in a hierarchy of HNC: it has a parent, children or anchors.
@@ -23,5 +24,14 @@ impl Forest {
     pub(crate) fn is_in_accurate(&self, name: &str) -> bool {
         let is_in = |id: Id| !self.tree.next_hops(id).is_empty() || labels_of(self, id).has_place();
         self.accurate.settings().is_some() && self.id(name).is_some_and(is_in)
+    }
+
+    /// The namespace above all others in Accurate's hierarchy, if `parent` is the parent of `name` there.
+    pub(crate) fn accurate_top(&self, name: &str, parent: &str) -> Option<&Name> {
+        let id = self.id(name)?;
+        let edge = self.tree.hop(id).filter(|edge| edge.kind == EdgeKind::Parent)?;
+        let above = self.tree.hop_ancestry(id);
+        let is_known = **self.name(edge.upstream) == *parent && above.repeats_at.is_none();
+        above.path.last().filter(|_| is_known).map(|top| self.name(*top))
     }
 }

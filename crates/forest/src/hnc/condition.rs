@@ -117,7 +117,10 @@ impl Halt {
             ),
             Self::ParentMissing(parent) => Condition::new(
                 Reason::ParentMissing,
-                format!("The parent {parent:?} does not exist; create it, or choose another parent"),
+                format!(
+                    "The parent {parent:?} does not exist; choose another parent, or create it where it was: a namespace whose tree \
+                     labels name ancestors loses their copies and restrictions if its parent becomes a root"
+                ),
             ),
             Self::InCycle(members) => Condition::new(
                 Reason::InCycle,

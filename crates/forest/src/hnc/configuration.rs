@@ -239,7 +239,7 @@ fn may_be_said_of(known: &Resolved, entry: &Entry) -> Result<(), (Fault, String)
         None => Err((
             Fault::Enforced,
             format!(
-                "{} is always in mode {}; the only other mode it may be set to is AllowPropagate",
+                "{} is always in mode {}, without an entry; the only other mode it may be set to is AllowPropagate",
                 known.settings.kind,
                 Mode::Propagate
             ),

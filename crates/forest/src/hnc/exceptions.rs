@@ -78,7 +78,7 @@ fn tree_selector(text: &str) -> Result<Option<TreeSelector>, String> {
     if text.is_empty() {
         return Ok(None);
     }
-    let mut parts: Vec<(bool, Box<str>)> = Vec::new();
+    let mut parts: Vec<&str> = Vec::new();
     let mut has_wanted = false;
     for part in text.split(',').map(str::trim) {
         if parts.len() == MOST {
@@ -102,9 +102,9 @@ fn tree_selector(text: &str) -> Result<Option<TreeSelector>, String> {
             ));
         }
         has_wanted |= wanted;
-        parts.push((wanted, format!("{name}{}", keys::TREE_LABEL).into()));
+        parts.push(part);
     }
-    Ok(Some(TreeSelector { parts: parts.into() }))
+    Ok(Some(TreeSelector { names: parts.join(",").into(), suffix: keys::TREE_LABEL }))
 }
 
 /// Parses the boolean literals of Go; an empty text is false.

@@ -61,6 +61,7 @@ pub(crate) fn parent_change(
         child: child.clone(),
         parent_is_in,
         links: links(forest, parents),
+        consenting: missing_parent.as_deref().map(|it| forest.holders_of_waiting(it)).unwrap_or_default(),
         missing_parent,
         added_to: parents[1].map(|parent| forest.additions(&parent.into(), child)).unwrap_or_default(),
         anchor_in: None,
@@ -71,25 +72,29 @@ fn links(forest: &Forest, parents: [Option<&str>; 2]) -> Vec<Link> {
     let mut links: Vec<Link> = Vec::new();
     for parent in parents.iter().flatten() {
         for namespace in forest.ancestry(parent).into_iter().filter(|namespace| forest.exists(namespace)) {
-            if links.iter().any(|link| link.namespace == namespace) {
-                continue;
+            if !links.iter().any(|link| link.namespace == namespace) {
+                links.push(link(forest, namespace));
             }
-            let is_subnamespace = forest.is_subnamespace(&namespace);
-            links.push(Link {
-                parent: forest.parent(&namespace).cloned(),
-                parent_is_in: if is_subnamespace { Stream::NAMESPACES } else { Stream::HIERARCHIES },
-                namespace,
-            });
         }
     }
     links
+}
+
+/// A namespace and its parent.
+pub(crate) fn link(forest: &Forest, namespace: Name) -> Link {
+    let is_subnamespace = forest.is_subnamespace(&namespace);
+    Link {
+        parent: forest.parent(&namespace).cloned(),
+        parent_is_in: if is_subnamespace { Stream::NAMESPACES } else { Stream::HIERARCHIES },
+        namespace,
+    }
 }
 
 impl Forest {
     /// The known version of the object whose parent the change writes.
     pub fn changed_version(&self, change: &ParentChange) -> Option<Version> {
         match &change.anchor_in {
-            Some(holder) => Some(self.anchors(self.id(holder)?).get(&change.child)?.version.clone()),
+            Some(holder) => self.anchor_version(holder, &change.child),
             None => self.parent_object_version(&change.child, change.parent_is_in),
         }
     }

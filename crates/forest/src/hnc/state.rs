@@ -78,10 +78,15 @@ impl Namespace {
 
     /// The other tool that manages the place of this namespace, if any.
     pub(crate) fn external_manager(&self) -> Option<&str> {
-        self.annotations
-            .get(keys::EXTERNALLY_MANAGED_BY)
-            .filter(|manager| !manager.is_empty() && *manager != keys::GROUP)
+        external_manager(&self.annotations)
     }
+}
+
+/// The other tool that manages the place of a namespace with these annotations, if any.
+pub fn external_manager(annotations: &Labels) -> Option<&str> {
+    annotations
+        .get(keys::EXTERNALLY_MANAGED_BY)
+        .filter(|manager| !manager.is_empty() && *manager != keys::GROUP)
 }
 
 /// The labels and annotations that a subnamespace requests have changed: new rights in it wait for them, and the namespaces below
@@ -533,6 +538,13 @@ impl State {
     /// although no user has deleted them.
     pub(crate) fn doubt_list_while_crds_are_deleted(&mut self, store: &mut Store) {
         if self.crds_are_being_deleted {
+            self.set_doubt(store, true);
+        }
+    }
+
+    /// The API server refuses a stream of the structure: perhaps its CRD was deleted.
+    pub(crate) fn doubt_lost(&mut self, store: &mut Store, stream: Stream) {
+        if matches!(stream, Stream::HIERARCHIES | Stream::ANCHORS) && !self.crds_are_being_deleted {
             self.set_doubt(store, true);
         }
     }

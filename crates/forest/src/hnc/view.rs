@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::anchor::AnchorState;
 use super::condition::Condition;
 use super::fact::HierarchyFact;
 use super::hierarchy::Hierarchy;
@@ -45,6 +46,11 @@ impl Forest {
         Some(self.hierarchy(self.id(name)?)?.version.get())
     }
 
+    /// The known version of an anchor.
+    pub fn anchor_version(&self, parent: &str, child: &str) -> Option<Version> {
+        Some(self.anchors(self.id(parent)?).get(child)?.version.clone())
+    }
+
     /// Whether `parent` holds an anchor of this name.
     pub fn has_anchor(&self, parent: &str, child: &str) -> bool {
         self.id(parent).is_some_and(|id| self.anchors(id).contains_key(child))
@@ -70,6 +76,20 @@ impl Forest {
     /// How conflicts of a kind are treated.
     pub fn on_conflict(&self, id: KindId) -> OnConflict {
         self.kind_settings(id).map(|kind| self.settings().on_conflict(kind)).unwrap_or_default()
+    }
+
+    /// The ancestry of a subnamespace with children whose anchor is being deleted, and whether cascading deletion is allowed for it.
+    /// If it is not, the anchor leaves it behind.
+    pub fn fate_without_anchor(&self, parent: &str, child: &str) -> Option<(Vec<Name>, bool)> {
+        let (above, id) = (self.id(parent)?, self.id(child)?);
+        let anchor = self.anchors(above).get(child)?;
+        let ends = anchor.terminating
+            && self.lasting_namespace(above).is_some()
+            && self.lasting_namespace(id).is_some()
+            && self.anchor_state(self.name(above), &anchor.name) == AnchorState::Ok
+            && !self.downstream(id).is_empty()
+            && !self.crds_are_being_deleted();
+        ends.then(|| (self.ancestry(child), self.allows_cascading_deletion(id)))
     }
 
     /// The `HierarchyConfiguration` of a namespace, as a fact.

@@ -119,7 +119,7 @@ pub enum Expected {
     Own,
     /// Nothing: no source propagates here.
     Nothing,
-    /// No copy any more: its source was deleted with this namespace, and so was the parent that connects them.
+    /// No copy any more: its source in this namespace was deleted, and so was the parent that connects them.
     Forsaken(Name),
     /// The object as it is; nothing is written or removed.
     AsItIs(Untouched),
@@ -308,7 +308,7 @@ fn expected(
     }
     let place = match reach(forest, id) {
         Reach::Full(place) => place,
-        Reach::Frozen { root, forsakes } => return frozen(forest, object, root, forsakes),
+        Reach::Frozen { root, forsakes } => return frozen(forest, question, (id, root), forsakes),
         Reach::None => return Expected::AsItIs(without_reach(forest, id)),
     };
     if question.in_configuration == KindInConfiguration::Unknown && is_ignored(forest, question.key.kind) {
@@ -358,10 +358,16 @@ fn without_reach(forest: &Forest, id: Id) -> Untouched {
     }
 }
 
-fn frozen(forest: &Forest, object: Option<&Object>, root: Id, forsakes: bool) -> Expected {
-    if let Some(Object::Copy(copy)) = object
+fn frozen(
+    forest: &Forest,
+    ObjectQuestion { key, unseen, .. }: &ObjectQuestion<'_>,
+    (id, root): (Id, Id),
+    forsakes: bool,
+) -> Expected {
+    if let Some(Object::Copy(copy)) = forest.object(id, key)
         && forsakes
-        && is_forsaken(forest, copy)
+        && !unseen.contains(&copy.inherited_from)
+        && is_forsaken(forest, key, copy)
     {
         return Expected::Forsaken(copy.inherited_from.clone());
     }

@@ -30,8 +30,24 @@ impl fmt::Display for Mode {
     }
 }
 
-/// How to resolve a conflict, in every message about one. As a clause.
-pub const WAY_OUT: &str = "rename or delete one of the two, or keep both with onConflict: Report for the kind in the HNCConfiguration";
+/// How to resolve conflicts of objects of these kinds, in every message about one. As a clause. The configuration takes no
+/// `onConflict` for roles that are always propagated, and objects that restrict a namespace must not be kept out of it.
+pub(crate) fn way_out<'a>(kinds: impl IntoIterator<Item = &'a Kind>) -> String {
+    let (mut by_kind, mut by_setting) = (false, false);
+    for kind in kinds {
+        by_setting |= kind.is_rbac();
+        by_kind |= !kind.is_rbac() && !kind.restricts();
+    }
+    let ways = [
+        (by_kind, ", or keep both with onConflict: Report for the kind in the HNCConfiguration"),
+        (
+            by_setting,
+            ", or keep both Roles or RoleBindings with propagation.rbacOnConflict: Report in the settings of hns",
+        ),
+    ];
+    let ways = ways.into_iter().filter_map(|(is_open, way)| is_open.then_some(way));
+    std::iter::once("rename or delete one of the two").chain(ways).collect()
+}
 
 /// As in the `HNCConfiguration`.
 impl fmt::Display for OnConflict {
@@ -141,7 +157,7 @@ impl fmt::Display for Question {
                 write!(f, "whether namespace {name:?} exists")
             }
             Self::Account(Right { account, verb, resource, .. }) => {
-                write!(f, "whether the service account {} may {verb} {resource}", account.cluster_role())
+                write!(f, "whether the service account {} may {verb} {resource}", account.name())
             }
             Self::Await(WaitFor::Objects(kind)) => write!(f, "which {} there are", kind.group_resource()),
             Self::Await(WaitFor::NoNamespace(name)) => write!(f, "whether namespace {name:?} is gone"),

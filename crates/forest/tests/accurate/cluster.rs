@@ -292,7 +292,7 @@ impl Cluster {
                 let seen = self.namespaces.get(child).filter(|seen| seen.version == *version);
                 seen.is_some().then(|| self.namespace(child, |seen| seen.terminating = true))
             }
-            AccurateAction::UpdateSubNamespace { child, version, finalizers, status } => {
+            AccurateAction::UpdateSubNamespace { child, version, finalizers, status, .. } => {
                 let known = self.forms.get(&(namespace.clone(), child.clone()))?;
                 (known.version == *version).then(|| {
                     self.form(namespace, child, |form| {

@@ -513,14 +513,18 @@ impl Cluster {
         managed(name) && wanted
     }
 
-    /// Whether a copy has lost the namespace of its source and is to go although it is frozen.
-    pub(crate) fn is_forsaken(&self, name: &str, object: &Object) -> bool {
+    /// Whether a copy has lost its source with its namespace, or is a binding and has lost its source, and is to go although it is
+    /// frozen.
+    pub(crate) fn is_forsaken(&self, name: &str, key: &ObjectKey, object: &Object) -> bool {
+        let place = |from: &Name| (from.clone(), key.clone());
+        let is_empty =
+            |from: &Name| key.kind == bindings() && managed(from) && !self.objects.contains_key(&place(from));
         let from = object.inherited_from.as_ref();
         let missing = self.halted_root(name).and_then(|root| self.own_halt(&root));
         self.exists(name)
             && !self.namespaces[name].terminating
             && missing.is_some_and(|(reason, _)| reason == "ParentMissing")
-            && from.is_some_and(|from| !self.namespaces.contains_key(from))
+            && from.is_some_and(|from| !self.namespaces.contains_key(from) || is_empty(from))
     }
 
     /// The source that an object in `name` should be a copy of: the top-most eligible.

@@ -155,7 +155,7 @@ impl Write {
     fn forsaken(cluster: &Cluster, name: &Name, key: &ObjectKey) -> Option<Self> {
         let object =
             cluster.objects.get(&(name.clone(), key.clone())).filter(|object| !object.terminating)?;
-        cluster.is_forsaken(name, object).then(|| Self::Delete(object.version.clone()))
+        cluster.is_forsaken(name, key, object).then(|| Self::Delete(object.version.clone()))
     }
 
     fn wanted(cluster: &Cluster, name: &Name, key: &ObjectKey) -> Option<Self> {

@@ -3,7 +3,7 @@
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use super::{Cli, Common};
-use crate::commands::accurate::{describe, labels, list, relocation, sub};
+use crate::commands::accurate::{describe, explain, labels, list, plan, relocation, sub};
 use crate::commands::{completion, doctor};
 use crate::program::Program;
 
@@ -42,6 +42,8 @@ pub(crate) enum Command {
     /// Show, create, delete and move sub-namespaces.
     #[command(subcommand)]
     Sub(Sub),
+    Explain(explain::Arguments),
+    Plan(plan::Arguments),
     Doctor(doctor::Arguments),
     Completion(completion::Arguments),
     /// List the flags that all commands have.
@@ -115,7 +117,7 @@ mod tests {
             "sub ls a",
             "template list",
             "template ls a",
-            "ns describe a --accurate-namespace x",
+            "ns describe a --accurate-namespace x --accurate-deployment y",
             "namespace describe a",
             "ns set-type a root",
             "template set a b",
@@ -125,6 +127,16 @@ mod tests {
             "sub move a b --leave-original",
             "sub graft a b",
             "sub cut a",
+            "explain secret/a",
+            "plan sub create a b --labels k=v",
+            "plan sub delete a",
+            "plan sub move a b --leave-original",
+            "plan sub graft a b",
+            "plan sub cut a -o json",
+            "plan template set a b",
+            "plan template unset a",
+            "plan ns set-type a root",
+            "plan namespace set-type a none",
         ] {
             for line in [format!("{line} --context x -n y --as z"), format!("--as z --context x -n y {line}")]
             {

@@ -15,6 +15,7 @@ use kube::api::PostParams;
 use super::Decision;
 use crate::Failure;
 use crate::failure::Problem;
+use crate::quotas;
 use crate::session::Session;
 use crate::user_rights::{Right, is_allowed};
 
@@ -33,6 +34,15 @@ pub(super) fn unfit(forest: &Forest, intent: &Intent) -> Option<Decision> {
         let known = forest.namespace_version(name).is_some() || forest.hierarchy_version(name).is_some();
         (!known).then(|| format!("namespaces {name:?} not found"))
     };
+    let of_accurate = matches!(intent, Intent::CreateSubNamespace { .. } | Intent::DeleteSubNamespace { .. });
+    let resource = if of_accurate {
+        format!("subnamespaces.{}", hns_api::accurate::GROUP)
+    } else {
+        format!("subnamespaceanchors.{}", hns_api::GROUP)
+    };
+    let exists = |parent: &str, child: &str| {
+        if of_accurate { forest.has_sub_namespace(parent, child) } else { forest.has_anchor(parent, child) }
+    };
     match intent {
         Intent::DeleteNamespace { name } if PERMANENT.contains(&&**name) => {
             let message = format!("namespaces {name:?} is forbidden: this namespace may not be deleted");
@@ -40,23 +50,33 @@ pub(super) fn unfit(forest: &Forest, intent: &Intent) -> Option<Decision> {
         }
         Intent::SetHierarchy { namespace: name, .. }
         | Intent::DeleteNamespace { name }
+        | Intent::Label { namespace: name, .. }
         | Intent::Annotate { namespace: name, .. } => {
             absent(name).and_then(|message| refused(404, "NotFound", message))
         }
-        Intent::CreateAnchor { parent, child, .. } => match absent(parent) {
-            Some(message) => refused(404, "NotFound", message),
-            None if forest.has_anchor(parent, child) => refused(
-                409,
-                "AlreadyExists",
-                format!("subnamespaceanchors.{} {child:?} already exists", hns_api::GROUP),
-            ),
-            None => None,
-        },
-        Intent::DeleteAnchor { parent, child } if !forest.has_anchor(parent, child) => {
-            let message = format!("subnamespaceanchors.{} {child:?} not found", hns_api::GROUP);
-            refused(404, "NotFound", message)
+        Intent::CreateAnchor { parent, child, .. } | Intent::CreateSubNamespace { parent, child, .. } => {
+            match absent(parent) {
+                Some(message) => refused(404, "NotFound", message),
+                None if forest.is_terminating(parent) => refused(
+                    403,
+                    "Forbidden",
+                    format!(
+                        "{resource} {child:?} is forbidden: unable to create new content in namespace {parent} because it is being \
+                         terminated"
+                    ),
+                ),
+                None if exists(parent, child) => {
+                    refused(409, "AlreadyExists", format!("{resource} {child:?} already exists"))
+                }
+                None => None,
+            }
         }
-        Intent::DeleteAnchor { .. } | Intent::Configure { .. } => None,
+        Intent::DeleteAnchor { parent, child } | Intent::DeleteSubNamespace { parent, child }
+            if !exists(parent, child) =>
+        {
+            refused(404, "NotFound", format!("{resource} {child:?} not found"))
+        }
+        Intent::DeleteAnchor { .. } | Intent::DeleteSubNamespace { .. } | Intent::Configure { .. } => None,
     }
 }
 
@@ -69,7 +89,11 @@ fn right(forest: &Forest, intent: &Intent) -> Right {
             Right::ours(verb, "hierarchyconfigurations", namespace, "")
         }
         Intent::DeleteNamespace { name } => Right::namespace("delete", name),
-        Intent::Annotate { namespace, .. } => Right::namespace("update", namespace),
+        Intent::Annotate { namespace, .. } | Intent::Label { namespace, .. } => {
+            Right::namespace("update", namespace)
+        }
+        Intent::CreateSubNamespace { parent, .. } => Right::of_form("create", parent, ""),
+        Intent::DeleteSubNamespace { parent, child } => Right::of_form("delete", parent, child),
         Intent::CreateAnchor { parent, .. } => Right::ours("create", "subnamespaceanchors", parent, ""),
         Intent::DeleteAnchor { parent, child } => Right::ours("delete", "subnamespaceanchors", parent, child),
         Intent::Configure { .. } => Right::ours("update", "hncconfigurations", "", ""),
@@ -95,6 +119,13 @@ pub(super) async fn lacks_right(
         }),
         Err(why) => Some(Decision::Unknown { why: format!("cannot check whether you may {right}: {why}") }),
     })
+}
+
+/// The refusal by a `ResourceQuota`, about which the API server decides last.
+pub(super) async fn exceeds_quota(session: &Session, intent: &Intent) -> Option<Decision> {
+    let Intent::CreateAnchor { parent, child, .. } = intent else { return None };
+    let message = quotas::exceeded_by_anchors(session, parent, std::slice::from_ref(child)).await?;
+    Some(Decision::Refused { code: 403, reason: "Forbidden".into(), message })
 }
 
 /// The verdict of admission; its questions are answered with the user's rights.
@@ -143,7 +174,7 @@ async fn presence(session: &Session, name: &str) -> Answer {
 
 /// Only administrators may check the rights of other accounts; for other users the answer is unknown.
 async fn account(session: &Session, right: &AccountRight) -> Answer {
-    let user = names::service_account_user(session.installation().await, right.account.cluster_role());
+    let user = names::service_account_user(session.installation().await, right.account.name());
     let Some(review) = review(&user, right) else {
         return Answer::Failed(format!("{user:?} is not a service account"));
     };
@@ -163,6 +194,23 @@ async fn account(session: &Session, right: &AccountRight) -> Answer {
 mod tests {
     use super::*;
     use crate::structure::tests::sketch;
+
+    #[test]
+    fn nothing_is_created_in_a_namespace_that_is_being_deleted() {
+        let mut structure = sketch(&["a"]);
+        structure.namespaces.get_mut("a").unwrap().terminating = true;
+        let intent = Intent::CreateAnchor {
+            parent: "a".into(),
+            child: "b".into(),
+            labels: forest::Labels::default(),
+            annotations: forest::Labels::default(),
+        };
+        let found = unfit(&structure.forest(), &intent);
+        assert!(
+            matches!(&found, Some(Decision::Refused { code: 403, message, .. }) if message.contains("terminated")),
+            "{found:?}"
+        );
+    }
 
     #[test]
     fn some_namespaces_are_never_deleted() {

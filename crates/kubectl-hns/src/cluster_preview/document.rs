@@ -4,6 +4,7 @@ use forest::Forest;
 use forest::hnc::quota::Resources;
 use forest::preview::{
     AnchorChange, Effect, KeptObject, NamespaceChange, ObjectChange, PairChange, QuotaChange,
+    SubNamespaceChange,
 };
 use serde::Serialize;
 
@@ -22,6 +23,9 @@ pub(crate) struct Document {
     pub(crate) warnings: Vec<String>,
     pub(crate) namespaces: Vec<Namespace>,
     pub(crate) anchors: Vec<Anchor>,
+    /// The `SubNamespaces` of Accurate's API.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) sub_namespaces: Vec<SubNamespace>,
     pub(crate) objects: Vec<Object>,
     /// Objects that are not copies and are kept, although an object of the same name is propagated to their namespace.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -99,6 +103,16 @@ pub(crate) struct Anchor {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct SubNamespace {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) action: &'static str,
+    /// Why it would have no namespace, if so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) stalled: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Object {
     pub(crate) namespace: String,
     /// `rolebindings.rbac.authorization.k8s.io`.
@@ -165,6 +179,7 @@ impl Document {
             warnings: warnings.collect(),
             namespaces: outcome.namespaces.iter().map(namespace).collect(),
             anchors: outcome.anchors.iter().map(anchor).collect(),
+            sub_namespaces: outcome.sub_namespaces.iter().map(sub_namespace).collect(),
             objects: outcome.objects.iter().map(|it| object(&result.forest, it)).collect(),
             kept: outcome.kept.iter().map(|it| kept(&result.forest, it)).collect(),
             quotas: outcome.quotas.iter().flat_map(quotas).collect(),
@@ -208,11 +223,19 @@ impl Document {
         self.namespaces.iter().any(|it| it.name == name && it.action == DELETE)
     }
 
+    /// All objects that would be deleted.
+    pub(crate) fn deletions(&self) -> Vec<String> {
+        self.of_objects(DELETE, "deleted").collect()
+    }
+
+    fn of_objects(&self, action: &str, participle: &str) -> impl Iterator<Item = String> {
+        self.objects.iter().filter(move |it| it.action == action).map(move |it| {
+            format!("{} {} in {} would be {participle}", it.resource, printable(&it.name), it.namespace)
+        })
+    }
+
     /// All objects that would be overwritten, and all objects that would prevent a copy.
     pub(crate) fn conflicts(&self) -> Vec<String> {
-        let overwritten = self.objects.iter().filter(|it| it.action == OVERWRITE).map(|it| {
-            format!("{} {} in {} would be overwritten", it.resource, printable(&it.name), it.namespace)
-        });
         let kept = self.kept.iter().map(|it| {
             let Kept { namespace, resource, name, source } = it;
             let name = printable(name);
@@ -220,13 +243,14 @@ impl Document {
                 "{resource} {name} in {namespace} is not a copy, so the one of {source} would not be copied"
             )
         });
-        overwritten.chain(kept).collect()
+        self.of_objects(OVERWRITE, "overwritten").chain(kept).collect()
     }
 
     /// Whether there are no effects.
     pub(super) fn is_void(&self) -> bool {
         self.namespaces.is_empty()
             && self.anchors.is_empty()
+            && self.sub_namespaces.is_empty()
             && self.objects.is_empty()
             && self.kept.is_empty()
             && self.quotas.is_empty()
@@ -322,6 +346,19 @@ fn anchor(change: &AnchorChange) -> Anchor {
         namespace: change.parent.to_string(),
         name: change.child.to_string(),
         action: if change.is_there { CREATE } else { DELETE },
+    }
+}
+
+fn sub_namespace(change: &SubNamespaceChange) -> SubNamespace {
+    SubNamespace {
+        namespace: change.parent.to_string(),
+        name: change.child.to_string(),
+        action: match (&change.before, &change.after) {
+            (None, _) => CREATE,
+            (_, None) => DELETE,
+            _ => CHANGE,
+        },
+        stalled: change.after.as_ref().and_then(|it| it.stalled.as_deref()).map(str::to_owned),
     }
 }
 

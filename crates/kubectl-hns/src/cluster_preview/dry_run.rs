@@ -1,7 +1,10 @@
 //! Asks the API server whether it would allow a change: by a dry run of the user's own request, which admission judges as well.
 
+use std::collections::BTreeMap;
+
 use forest::Labels;
 use forest::preview::Intent;
+use hns_api::accurate::{SubNamespace, SubNamespaceSpec};
 use hns_api::{KeyValue, SubnamespaceAnchor, SubnamespaceAnchorSpec, annotations};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, PostParams};
@@ -43,9 +46,34 @@ pub(super) async fn ask(session: &Session, intent: &Intent) -> Option<Decision> 
             }
             session.call(namespaces.replace(namespace, &post, &object)).await.map(drop)
         }
+        Intent::Label { namespace, labels } => {
+            let mut object = session.call(namespaces.get(namespace)).await.ok()?;
+            let present = object.metadata.labels.get_or_insert_default();
+            for (key, value) in labels {
+                match value {
+                    Some(value) => drop(present.insert(key.to_string(), value.to_string())),
+                    None => drop(present.remove(&**key)),
+                }
+            }
+            session.call(namespaces.replace(namespace, &post, &object)).await.map(drop)
+        }
+        Intent::CreateSubNamespace { parent, child, labels, annotations } => {
+            let spec = SubNamespaceSpec { labels: map(labels), annotations: map(annotations) };
+            let form = SubNamespace::new(child, spec);
+            session.call(session.within(parent).create(&post, &form)).await.map(drop)
+        }
+        Intent::DeleteSubNamespace { parent, child } => {
+            let forms = session.within::<SubNamespace>(parent);
+            session.call(forms.delete(child, &delete)).await.map(drop)
+        }
         Intent::Configure { .. } => return None,
     };
     Some(decision(answer))
+}
+
+fn map(labels: &Labels) -> Option<BTreeMap<String, String>> {
+    let map: BTreeMap<_, _> = labels.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    Some(map).filter(|it| !it.is_empty())
 }
 
 fn pairs(labels: &Labels) -> Option<Vec<KeyValue>> {

@@ -1,6 +1,6 @@
 //! The preview as text.
 
-use super::document::{Document, Namespace, Object, Pair, Quota, Totals};
+use super::document::{Document, Namespace, Object, Pair, Quota, SubNamespace, Totals};
 use crate::lines::{Lines, printable};
 use crate::terminal::{Ink, Paint};
 
@@ -37,6 +37,10 @@ impl Document {
             for anchor in &self.anchors {
                 text.line(format!("  {} in {} would be {}d", anchor.name, anchor.namespace, anchor.action));
             }
+        }
+        if !self.sub_namespaces.is_empty() {
+            text.line("\nSubNamespaces:");
+            self.sub_namespaces.iter().for_each(|it| text.line(sub_namespace(it, paint)));
         }
         let objects = || self.objects.iter().filter(|it| !self.deletes(&it.namespace));
         if objects().next().is_some() {
@@ -129,6 +133,20 @@ fn pair(name: &str, what: &str, pair: &Pair) -> String {
     }
 }
 
+fn sub_namespace(form: &SubNamespace, paint: Paint) -> String {
+    let SubNamespace { namespace, name, action, stalled } = form;
+    let participle = match *action {
+        "change" if stalled.is_some() => "get a condition".to_owned(),
+        "change" => "lose its condition".to_owned(),
+        action => format!("be {action}d"),
+    };
+    let line = format!("  {name} in {namespace} would {participle}");
+    match stalled {
+        Some(why) => paint.ink(Ink::Warning, &format!("{line} (Stalled: {})", printable(why))),
+        None => line,
+    }
+}
+
 fn object(object: &Object, paint: Paint) -> String {
     let Object { namespace, resource, name, action, source } = object;
     let from = source.as_ref().map(|source| format!(", from {source}")).unwrap_or_default();
@@ -169,7 +187,7 @@ fn totals(totals: &Totals) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::document::{Anchor, Condition, Kept, Values, Verdict};
+    use super::super::document::{Anchor, Condition, Kept, SubNamespace, Values, Verdict};
     use super::*;
 
     fn namespace(name: &str, action: &'static str) -> Namespace {
@@ -205,6 +223,12 @@ mod tests {
             warnings: vec!["mind".into()],
             namespaces: vec![moved, namespace("gone", "delete"), new],
             anchors: vec![Anchor { namespace: "a".into(), name: "gone".into(), action: "delete" }],
+            sub_namespaces: [("create", None), ("change", Some("no")), ("change", None)]
+                .map(|(action, why)| {
+                    let (namespace, name, stalled) = ("a".into(), "f".into(), why.map(str::to_owned));
+                    SubNamespace { namespace, name, action, stalled }
+                })
+                .into(),
             objects: vec![object("gone", "delete", None), object("n", "overwrite", Some("a"))],
             kept: vec![Kept {
                 namespace: "n".into(),
@@ -232,6 +256,11 @@ Namespaces:
 
 Subnamespace anchors:
   gone in a would be deleted
+
+SubNamespaces:
+  f in a would be created
+  f in a would get a condition (Stalled: no)
+  f in a would lose its condition
 
 Objects:
   secrets s in n would be overwritten, from a (it is not a copy: its content would be lost)

@@ -1,10 +1,12 @@
 //! The commands of `kubectl accurate`: Accurate's verbs with Accurate's outputs (section 11 of its contract).
 
 pub(crate) mod describe;
-mod forms;
+pub(crate) mod explain;
+pub(super) mod forms;
 pub(crate) mod labels;
 pub(crate) mod list;
 mod place;
+pub(crate) mod plan;
 pub(crate) mod relocation;
 pub(crate) mod sub;
 
@@ -19,6 +21,18 @@ const OF_ROOTS: list::Edges = list::Edges { label: PARENT, top: TYPE_ROOT };
 const OF_TEMPLATES: list::Edges = list::Edges { label: TEMPLATE, top: TYPE_TEMPLATE };
 
 pub(crate) async fn run(command: Command, session: &Session, terminal: &Terminal) -> Done {
+    let writes = writes(&command);
+    perform(command, session, terminal).await?;
+    if writes && describe::is_unserved(session).await {
+        terminal.note(
+            "the settings of hns do not enable Accurate's API (accurate.enabled), and Accurate does not run in namespace accurate: \
+             the change is stored, but nothing checks it or acts on it",
+        );
+    }
+    Ok(())
+}
+
+async fn perform(command: Command, session: &Session, terminal: &Terminal) -> Done {
     match command {
         Command::List(it) | Command::Sub(Sub::List(it)) => list::run(&it, OF_ROOTS, session, terminal).await,
         Command::Template(Template::List(it)) => list::run(&it, OF_TEMPLATES, session, terminal).await,
@@ -31,7 +45,26 @@ pub(crate) async fn run(command: Command, session: &Session, terminal: &Terminal
         Command::Sub(Sub::Move(it)) => relocation::move_to(&it, session, terminal).await,
         Command::Sub(Sub::Graft(it)) => relocation::graft(&it, session, terminal).await,
         Command::Sub(Sub::Cut(it)) => relocation::cut(&it, session, terminal).await,
+        Command::Explain(it) => explain::run(&it, session, terminal).await,
+        Command::Plan(it) => plan::run(&it, session, terminal).await,
         Command::Doctor(_) | Command::Completion(_) | Command::Options => Ok(()),
+    }
+}
+
+fn writes(command: &Command) -> bool {
+    match command {
+        Command::Namespace(Namespace::SetType(_))
+        | Command::Template(Template::Set(_) | Template::Unset(_))
+        | Command::Sub(Sub::Create(_) | Sub::Delete(_) | Sub::Move(_) | Sub::Graft(_) | Sub::Cut(_)) => true,
+        Command::List(_)
+        | Command::Sub(Sub::List(_))
+        | Command::Template(Template::List(_))
+        | Command::Namespace(Namespace::Describe(_))
+        | Command::Explain(_)
+        | Command::Plan(_)
+        | Command::Doctor(_)
+        | Command::Completion(_)
+        | Command::Options => false,
     }
 }
 

@@ -19,7 +19,7 @@ use crate::terminal::{Ink, Paint};
 use crate::wait::{Progress, WaitArgs, until};
 use crate::{Failure, Terminal};
 
-/// The number of conflicts in an error message.
+/// The number of deletions and conflicts in an error message.
 const SHOWN: usize = 10;
 
 /// Show or change which kinds of object are propagated.
@@ -47,13 +47,14 @@ struct Describe {
     output: Option<Format>,
 }
 
-/// Without `--yes` it asks for confirmation if objects of the same name conflict.
+/// Without `--yes` it asks for confirmation if copies would be deleted, or if objects of the same name conflict.
 #[derive(Debug, Args)]
 struct SetResourceArguments {
     #[command(flatten)]
     resource: SetResource,
 
-    /// Do not ask for confirmation, even if objects in namespaces below would be overwritten or prevent copies.
+    /// Do not ask for confirmation, even if copies would be deleted, or objects in namespaces below would be overwritten or prevent
+    /// copies.
     #[arg(short, long)]
     yes: bool,
 
@@ -75,7 +76,9 @@ pub(crate) async fn run(
 
 async fn describe(arguments: &Describe, session: &Session, terminal: &Terminal) -> Result<(), Failure> {
     let api = session.all::<HNCConfiguration>();
-    let config = session.call(api.get(NAME)).await.map_err(|problem| unreadable(&problem))?;
+    let mut config = session.call(api.get(NAME)).await.map_err(|problem| unreadable(&problem))?;
+    // As with kubectl.
+    config.metadata.managed_fields = None;
     match arguments.output {
         None => terminal.print(&text(&config, terminal.paint)),
         Some(format) => {
@@ -133,7 +136,7 @@ fn limits(tree: &TreeSpec) -> String {
             .map(|it| format!("names that match {}", if it.is_empty() { "\"\"" } else { it })),
     ];
     let limits: Vec<String> = limits.into_iter().flatten().collect();
-    format!("* below {root}: {}", if limits.is_empty() { "none".to_owned() } else { limits.join(", ") })
+    format!("* below {root}: {}", if limits.is_empty() { "no limit".to_owned() } else { limits.join(", ") })
 }
 
 fn synchronized(resource: &ResourceStatus) -> String {
@@ -158,7 +161,7 @@ async fn set_resource(
     let target = Target::find(session, &arguments.group, &arguments.resource).await;
     let mode = arguments.mode;
     let wanted = target.set(entries(&object), mode, force)?;
-    if !yes && mode.propagates() {
+    if !yes && mode != Mode::Ignore {
         confirm((arguments, &target, mode), session, terminal).await?;
         session.warnings.omit(LISTED_BY_PLAN);
     }
@@ -189,7 +192,7 @@ async fn taken_up(
     .await
 }
 
-/// Asks for confirmation if objects of the same name conflict. Whether the change is allowed is left to the API server.
+/// Asks for confirmation if copies would be deleted, or objects of the same name conflict. Whether the change is allowed is left to the API server.
 async fn confirm(
     (arguments, target, mode): (&SetResource, &Target, Mode),
     session: &Session,
@@ -197,19 +200,22 @@ async fn confirm(
 ) -> Result<(), Failure> {
     let (change, result) = plan::set_resource(arguments, session).await?;
     let document = Document::new(change, &result);
-    let conflicts = document.conflicts();
-    if conflicts.is_empty() {
+    let (deletions, conflicts) = (document.deletions(), document.conflicts());
+    let hint =
+        if conflicts.is_empty() { "Use" } else { "Rename or delete one of the two of each name, or use" };
+    let losses: Vec<String> = deletions.into_iter().chain(conflicts).collect();
+    if losses.is_empty() {
         return Ok(());
     }
     if !terminal.can_ask() {
-        let (shown, rest) = conflicts.split_at(conflicts.len().min(SHOWN));
+        let (shown, rest) = losses.split_at(losses.len().min(SHOWN));
         let rest = if rest.is_empty() { String::new() } else { format!("; and {} more", rest.len()) };
         return Err(Failure::new(format!(
             "Error: this needs confirmation, and stdin is not a terminal; nothing was changed: {}{rest}",
             shown.join("; ")
         ))
         .with_hint(format!(
-            "Rename or delete one of the two of each name, or use --yes. `kubectl hns plan config set-resource {} --mode {mode}` \
+            "{hint} --yes. `kubectl hns plan config set-resource {} --mode {mode}` \
              lists everything.",
             target.words(),
         )));

@@ -1,17 +1,26 @@
-//! `convert`: converts a full namespace to a subnamespace of its parent, or back.
+//! `convert`: converts a full namespace to a subnamespace of its parent, or back, and a tree of Accurate's API to HNC's.
+
+mod objects;
+mod pass;
+mod tree;
 
 use clap::{Args, ValueEnum};
 use hns_api::{SubnamespaceAnchor, anchor_states};
 
+use super::doctor::settings;
 use super::{move_, relocation};
 use crate::session::Session;
 use crate::wait::{Progress, WaitArgs, until};
 use crate::{Failure, Terminal, published};
 
-/// Make a namespace a subnamespace of its parent, or a subnamespace a full namespace.
+/// Make a namespace a subnamespace of its parent, or a subnamespace a full namespace; or take a tree of Accurate's to HNC's hierarchy.
 ///
 /// A subnamespace is deleted with its anchor, so users who may delete anchors in the parent can delete it. Deleting a
 /// full namespace needs the right to delete namespaces. The place of the namespace and its content do not change.
+///
+/// With --to hnc, NAMESPACE is the root of a tree of Accurate's API. Everything below becomes a subnamespace of the parent that it
+/// has. No namespace is deleted at any time. If the command is interrupted, run it again to finish. It refuses trees with templates, and
+/// trees in which HNC would copy objects that Accurate does not, or not those that it does.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The namespace.
@@ -36,6 +45,8 @@ enum To {
     Sub,
     /// A full namespace.
     Full,
+    /// A tree of HNC's API, from one of Accurate's.
+    Hnc,
 }
 
 pub(crate) async fn run(
@@ -44,6 +55,9 @@ pub(crate) async fn run(
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let name = &*arguments.namespace;
+    if arguments.to == To::Hnc {
+        return pass::run(name, arguments.yes, &settings::or_default(session).await, session, terminal).await;
+    }
     let (settings, _) = published::settings(session).await;
     if let Some(why) = settings.unmanaged(name) {
         return Err(Failure::new(format!(
@@ -54,9 +68,10 @@ pub(crate) async fn run(
     for note in &placement.notes {
         terminal.note(note);
     }
-    let (steps, what) = match arguments.to {
-        To::Sub => (relocation::to_sub(&placement)?, "a subnamespace"),
-        To::Full => (relocation::to_full(&placement)?, "a full namespace"),
+    let (steps, what) = if arguments.to == To::Sub {
+        (relocation::to_sub(&placement)?, "a subnamespace")
+    } else {
+        (relocation::to_full(&placement)?, "a full namespace")
     };
     if steps.is_empty() {
         terminal.line(&format!("{name} is {what} already; unchanged"));

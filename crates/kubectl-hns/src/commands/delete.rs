@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use self::consequences::Consequences;
 use super::hierarchy::{self, Edit};
-use super::set;
+use super::{describe, set};
 use crate::failure::{Done, Problem};
 use crate::flags::Switch;
 use crate::session::Session;
@@ -84,6 +84,11 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
         dry_run: arguments.dry_run,
     };
     let allows = Switch::is_on(arguments.allow);
+    if deletion.has_begun().await {
+        terminal.line(&format!("The subnamespace {} is being deleted already", arguments.child));
+        let waits = arguments.dry_run == DryRun::None && arguments.wait.is_wanted(false);
+        return if waits { deletion.finished(&arguments.wait).await } else { Ok(()) };
+    }
     if arguments.dry_run != DryRun::None {
         return deletion.tried(allows).await;
     }
@@ -115,6 +120,12 @@ struct Deletion<'a> {
 }
 
 impl Deletion<'_> {
+    /// Whether the anchor is being deleted, which it is until its namespace is gone.
+    async fn has_begun(&self) -> bool {
+        let anchor = self.session.call(self.anchors.get_metadata(self.child)).await;
+        anchor.is_ok_and(|it| it.metadata.deletion_timestamp.is_some())
+    }
+
     /// Shows what would be deleted, and whether the API server would accept it.
     async fn tried(&self, allows: bool) -> Done {
         let consequences = self.consequences(allows).await?;
@@ -260,7 +271,7 @@ impl Deletion<'_> {
         until(self.terminal, &what, wait.deadline(), async || {
             let anchor = self.session.call(self.anchors.get_metadata_opt(self.child)).await;
             let anchor = anchor.map_err(|problem| Failure::because("the anchor cannot be read", &problem))?;
-            let namespace = match self.session.call(namespaces.get_metadata_opt(self.child)).await {
+            let namespace = match self.session.call(namespaces.get_opt(self.child)).await {
                 Err(problem) if problem.is_forbidden() => None,
                 other => {
                     other.map_err(|problem| Failure::because("the namespace cannot be read", &problem))?
@@ -268,7 +279,11 @@ impl Deletion<'_> {
             };
             Ok(match (anchor, namespace) {
                 (None, None) => Progress::Done,
-                (_, Some(_)) => Progress::Part(0, 2, "the namespace is still there".into()),
+                (_, Some(namespace)) => {
+                    let still = std::iter::once("the namespace is still there".to_owned());
+                    let missing: Vec<String> = still.chain(describe::obstacles(&namespace)).collect();
+                    Progress::Part(0, 2, missing.join("; "))
+                }
                 (Some(_), None) => Progress::Part(1, 2, "the anchor is still there".into()),
             })
         })

@@ -1,7 +1,9 @@
 //! `describe`: shows the place of a namespace in the hierarchy, and its problems.
 
 use clap::Args;
-use hns_api::{SubnamespaceAnchor, anchor_states, events};
+use forest::hnc::external_manager;
+use hns_api::{SubnamespaceAnchor, anchor_states, annotations, events};
+use hns_cluster::ingest;
 use k8s_openapi::api::core::v1::{Event, Namespace};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::ListParams;
@@ -14,7 +16,7 @@ use crate::picture::ConditionView;
 use crate::session::Session;
 use crate::table::{aligned, row};
 use crate::terminal::{Ink, Paint};
-use crate::{Failure, Terminal, age, published};
+use crate::{Failure, Terminal, accurate_trees, age, published};
 
 /// Show the parent, children and conditions of a namespace, and recent events of its objects.
 #[derive(Debug, Args)]
@@ -35,6 +37,9 @@ struct Description {
     /// Why the namespace takes part in no hierarchy, as a clause after its name.
     #[serde(skip_serializing_if = "Option::is_none")]
     excluded: Option<String>,
+    /// The other tool that manages the place of the namespace in the hierarchy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    external_manager: Option<String>,
     parent: Option<String>,
     children: Vec<Child>,
     allow_cascading_deletion: bool,
@@ -44,6 +49,9 @@ struct Description {
     /// Whether the namespace is being deleted.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     terminating: bool,
+    /// What its deletion waits for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    deletion_waits_for: Vec<String>,
     conditions: Vec<ConditionView>,
     events: Vec<Line>,
 }
@@ -53,7 +61,7 @@ struct Description {
 struct Child {
     name: String,
     subnamespace: bool,
-    /// The state of an anchor without a child.
+    /// The state of an anchor that has no child, or does not own it.
     #[serde(skip_serializing_if = "Option::is_none")]
     anchor_state: Option<String>,
 }
@@ -89,7 +97,7 @@ pub(crate) async fn run(
         session.list(&events, &of_ours),
         Box::pin(published::settings(session)),
         hierarchy::allowing_ancestor(session, name, spec.parent.clone()),
-        session.call(namespaces.get_metadata(name)),
+        session.call(namespaces.get(name)),
     );
     let left_out = |what: &str| format!("you may not read the {what} in {name}; they are left out");
     let anchors = match anchors {
@@ -111,6 +119,9 @@ pub(crate) async fn run(
         notes.push(if problem.is_forbidden() { left_out("events") } else { unreadable() });
         Vec::new()
     });
+    let deletion_waits_for = found.as_ref().map(obstacles).unwrap_or_default();
+    let found = found.map(|it| ingest::namespace(&it.metadata)).unwrap_or_default();
+    notes.extend(accurate_trees::note(session, &found, &format!("accurate ns describe {name}")).await);
     let description = Description {
         namespace: name.to_owned(),
         excluded: settings.unmanaged(name).map(|why| why.to_string()),
@@ -120,7 +131,9 @@ pub(crate) async fn run(
         parent: spec.parent,
         allow_cascading_deletion: spec.allows_cascading_deletion,
         cascading_deletion_allowed_by: allowing,
-        terminating: found.is_ok_and(|it| it.metadata.deletion_timestamp.is_some()),
+        external_manager: external_manager(&found.annotations).map(ToOwned::to_owned),
+        terminating: found.terminating,
+        deletion_waits_for,
     };
     let names = [format!("hierarchyconfiguration.hnc.x-k8s.io/{}", hns_api::names::HIERARCHY_CONFIGURATION)];
     match arguments.output {
@@ -131,6 +144,13 @@ pub(crate) async fn run(
         terminal.note(note);
     }
     Ok(())
+}
+
+/// What the deletion of the namespace waits for, as the namespace controller says.
+pub(super) fn obstacles(namespace: &Namespace) -> Vec<String> {
+    let conditions = namespace.status.iter().flat_map(|it| it.conditions.iter().flatten());
+    let holds = conditions.filter(|it| it.status == "True");
+    holds.map(|it| format!("{}: {}", it.type_, it.message.as_deref().unwrap_or_default())).collect()
 }
 
 fn shown_children(data: &serde_json::Value) -> Vec<&str> {
@@ -144,16 +164,23 @@ fn condition(value: &serde_json::Value) -> ConditionView {
 }
 
 fn children(shown: &[&str], anchors: &[SubnamespaceAnchor]) -> Vec<Child> {
-    let has_anchor = |name: &str| anchors.iter().any(|it| it.metadata.name.as_deref() == Some(name));
-    let existing = shown.iter().map(|name| Child {
-        name: (*name).to_owned(),
-        subnamespace: has_anchor(name),
-        anchor_state: None,
+    // A child can have an anchor that does not own it.
+    let is_stale = |state: &str| [anchor_states::CONFLICT, anchor_states::FORBIDDEN].contains(&state);
+    let existing = shown.iter().map(|name| {
+        let anchor = anchors.iter().find(|it| it.metadata.name.as_deref() == Some(*name));
+        let stale = anchor.and_then(SubnamespaceAnchor::state).filter(|it| is_stale(it));
+        Child {
+            name: (*name).to_owned(),
+            subnamespace: anchor.is_some() && stale.is_none(),
+            anchor_state: stale.map(str::to_owned),
+        }
     });
     let only_wanted = anchors.iter().filter_map(|anchor| {
         let name = anchor.metadata.name.clone().filter(|name| !shown.contains(&name.as_str()))?;
-        let state = anchor.state().unwrap_or(anchor_states::MISSING).to_owned();
-        Some(Child { name, subnamespace: true, anchor_state: Some(state) })
+        let state = anchor.state().unwrap_or(anchor_states::MISSING);
+        // The list of children may be a moment older than the anchors.
+        let anchor_state = Some(state.to_owned()).filter(|it| it != anchor_states::OK);
+        Some(Child { name, subnamespace: true, anchor_state })
     });
     let mut children: Vec<Child> = existing.chain(only_wanted).collect();
     children.sort_by_key(Child::line);
@@ -209,8 +236,19 @@ fn text(description: &Description, paint: Paint) -> String {
     if let Some(why) = &description.excluded {
         text.line(paint.ink(Ink::Warning, &format!("  The namespace {why}")));
     }
+    if let Some(manager) = &description.external_manager {
+        let why = format!(
+            "  The namespace is external: {} manages its place in the hierarchy, because its annotation {} says so",
+            printable(manager),
+            annotations::MANAGED_BY
+        );
+        text.line(paint.ink(Ink::Warning, &why));
+    }
     if description.terminating {
         text.line(paint.ink(Ink::Warning, "  The namespace is being deleted"));
+        for obstacle in &description.deletion_waits_for {
+            text.line(format!("  - {}", paint.ink(Ink::Warning, &printable(obstacle))));
+        }
     }
     text.line(
         parent
@@ -285,14 +323,23 @@ No recent HNC events for objects in this namespace
 
     #[test]
     fn what_holds_beside_the_own_fields_has_lines_of_its_own() {
+        let waiting: Namespace = serde_json::from_value(json!({ "metadata": {}, "status": { "conditions": [
+            { "type": "NamespaceContentRemaining", "status": "True", "message": "configmaps. has 1" },
+            { "type": "NamespaceDeletionContentFailure", "status": "False", "message": "no" },
+        ] } }))
+        .unwrap();
         let description = Description {
             namespace: "n".into(),
             cascading_deletion_allowed_by: Some("acme".into()),
+            external_manager: Some("other".into()),
             terminating: true,
+            deletion_waits_for: obstacles(&waiting),
             ..Description::default()
         };
         let text = drawn(&description);
-        assert!(text.contains("namespace n\n  The namespace is being deleted\n"), "{text}");
+        let lines = "namespace n\n  The namespace is external: other manages its place in the hierarchy, because its annotation \
+                     hnc.x-k8s.io/managed-by says so\n  The namespace is being deleted\n  - NamespaceContentRemaining: configmaps. has 1\n";
+        assert!(text.contains(lines), "{text}");
         let lines =
             "  Allows Cascading Deletion: false\n  Cascading deletion is allowed by acme, which is above\n";
         assert!(text.contains(lines), "{text}");
@@ -300,12 +347,18 @@ No recent HNC events for objects in this namespace
 
     #[test]
     fn a_full_description_equals_that_of_hnc() {
-        let anchors = [anchor("e", "Ok"), anchor("d", "Conflict"), anchor("g", "Missing")];
+        let anchors = [
+            anchor("e", "Ok"),
+            anchor("d", "Conflict"),
+            anchor("g", "Missing"),
+            anchor("h", "Conflict"),
+            anchor("i", "Ok"),
+        ];
         let missing = json!({ "type": "ActivitiesHalted", "reason": "ParentMissing", "message": "gone" });
         let description = Description {
             namespace: "parent".into(),
             parent: Some("P".into()),
-            children: children(&["f", "e"], &anchors),
+            children: children(&["f", "e", "h"], &anchors),
             allow_cascading_deletion: true,
             conditions: vec![condition(&missing)],
             ..Description::default()
@@ -318,6 +371,8 @@ Hierarchy configuration for namespace parent
   - e (subnamespace)
   - f
   - g (Missing subnamespace)
+  - h (Conflict subnamespace)
+  - i (subnamespace)
   Allows Cascading Deletion: true
   Conditions:
   - ActivitiesHalted (ParentMissing): gone

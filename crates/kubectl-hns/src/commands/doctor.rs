@@ -4,12 +4,12 @@
 
 mod absence;
 mod account_rights;
-mod accurate;
+pub(crate) mod accurate;
 mod definitions;
 mod installation;
 mod namespace;
 mod quotas;
-mod settings;
+pub(super) mod settings;
 mod trees;
 
 use clap::Args;
@@ -17,20 +17,21 @@ use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 
 use crate::failure::Problem;
-use crate::format::{Format, render};
-use crate::lines::Lines;
+use crate::format::{DataFormat, render};
+use crate::lines::{self, Lines};
 use crate::session::Session;
 use crate::terminal::{Ink, Paint};
 use crate::{Failure, Terminal};
 
 /// Check the installation and the hierarchy, and show problems with solutions.
 ///
-/// The exit code is 1 if there is a problem. What you may not read is noted and is not a problem.
+/// The exit code is 1 if there is a problem. What you may not read is noted and is not a problem. Who may not list namespaces names one
+/// with -n, and the tree around it is checked.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Output format.
     #[arg(short, long, value_name = "FORMAT")]
-    output: Option<Format>,
+    output: Option<DataFormat>,
 }
 
 /// The result of a check.
@@ -83,12 +84,11 @@ pub(crate) async fn run(
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let findings = check(session).await;
-    let names = findings.iter().filter(|it| it.level == Level::Wrong).map(|it| it.subject.clone());
     match arguments.output {
         None => terminal.print(&text(&findings, terminal.paint)),
         Some(format) => {
             let data = serde_json::json!({ "findings": &findings });
-            terminal.print(&render(format, &data, names)?);
+            terminal.print(&render(format.into(), &data, [])?);
         }
     }
     match findings.iter().filter(|it| it.level == Level::Wrong).count() {
@@ -154,9 +154,7 @@ fn text(findings: &[Finding], paint: Paint) -> String {
 
 /// The first names of a list.
 fn some(names: &[String]) -> String {
-    const SHOWN: usize = 5;
-    let shown = names.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
-    if names.len() > SHOWN { format!("{shown} and {} more", names.len() - SHOWN) } else { shown }
+    lines::first(names, 5)
 }
 
 #[cfg(test)]
@@ -200,9 +198,9 @@ WRONG  lease: no leader
             "trees.rs",
         ] {
             let source = std::fs::read_to_string(root.join("src/commands/doctor").join(file)).unwrap();
-            for hint in source.split("apply -f ").skip(1) {
-                let path = hint.split(['`', ' ']).next().unwrap();
-                assert!(root.join("../..").join(path).is_file(), "{file}: {path}");
+            for hint in source.split("-f config/").skip(1) {
+                let path = format!("config/{}", hint.split(['`', '"', ' ']).next().unwrap());
+                assert!(root.join("../..").join(&path).is_file(), "{file}: {path}");
                 named += 1;
             }
         }

@@ -21,7 +21,7 @@ use crate::object_states::{ObjectState, ObjectStates, State};
 use crate::picture::ConditionView;
 use crate::session::Session;
 use crate::structure::{self, Extent};
-use crate::{Failure, Terminal};
+use crate::{Failure, Terminal, accurate_trees};
 
 /// Explain why an object is in a namespace, or why it is not.
 ///
@@ -100,6 +100,14 @@ pub(crate) async fn run(
         ObjectStates::read(session, subject, structure, std::slice::from_ref(&namespace)).await?;
     let mut explanation = explanation(&object_states, &namespace);
     let mut notes = object_states.loaded.notes.clone();
+    if let Some(fact) = object_states.loaded.structure.namespaces.get(&namespace) {
+        let command = format!(
+            "accurate explain {}/{} -n {namespace}",
+            object_states.kind.group_resource(),
+            subject.name
+        );
+        notes.extend(accurate_trees::note(session, fact, &command).await);
+    }
     if let Some(explanation) = &mut explanation {
         explanation.annotations = annotations(session, &object_states, explanation).await;
         let structure = &object_states.loaded.structure;

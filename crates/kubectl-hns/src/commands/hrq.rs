@@ -66,6 +66,10 @@ pub(crate) async fn run(
         other => other,
     }
     .map_err(|problem: Problem| Failure::because("hierarchicalresourcequotas cannot be listed", &problem))?;
+    // As with kubectl.
+    for quota in &mut quotas {
+        quota.metadata.managed_fields = None;
+    }
     let mut missing = None;
     if !everywhere && !arguments.names.is_empty() {
         missing = not_found(&quotas, &arguments.names, namespace);

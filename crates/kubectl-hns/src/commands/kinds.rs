@@ -3,6 +3,7 @@
 use std::fmt;
 
 use clap::{Args, ValueEnum};
+use forest::Kind;
 use forest::configuration::{Entry, Served};
 use hns_api::HNCConfiguration;
 use hns_api::names::HNC_CONFIGURATION as NAME;
@@ -107,6 +108,13 @@ impl Target {
         if group.is_empty() { resource.clone() } else { format!("{resource} --group {group}") }
     }
 
+    /// Whether the kind is propagated without an entry.
+    pub(super) fn is_enforced(&self) -> bool {
+        [Kind::role(), Kind::role_binding()]
+            .iter()
+            .any(|it| (&*it.group, &*it.resource) == (&*self.group, &*self.resource))
+    }
+
     /// Whether an entry is about this resource, by whatever name.
     fn is_meant_by(&self, entry: &Value) -> bool {
         let [group, resource] = ["group", "resource"].map(|key| entry[key].as_str().unwrap_or_default());
@@ -124,6 +132,10 @@ impl Target {
         mode: Mode,
         force: bool,
     ) -> Result<Vec<Value>, Failure> {
+        // The webhook refuses an entry that says this.
+        if mode == Mode::Propagate && self.is_enforced() && entries.iter().any(|it| self.is_meant_by(it)) {
+            return Ok(self.remove(entries));
+        }
         let mut is_present = false;
         for entry in entries.iter_mut().filter(|entry| self.is_meant_by(entry)) {
             if entry["mode"] == "Ignore" && mode.propagates() && !force {
@@ -249,6 +261,16 @@ mod tests {
         ] {
             assert_eq!(Target::among(served(), group, typed).full_name(), wanted);
         }
+    }
+
+    #[test]
+    fn roles_are_propagated_without_an_entry() {
+        let roles = Target { resource: "roles".into(), group: Kind::role().group, served: served() };
+        assert!(roles.is_enforced() && !Target::among(served(), "", "secrets").is_enforced());
+        let entry =
+            json!({ "group": "rbac.authorization.k8s.io", "resource": "roles", "mode": "AllowPropagate" });
+        assert_eq!(roles.set(vec![entry], Mode::Propagate, false), Ok(Vec::new()));
+        assert_eq!(roles.set(Vec::new(), Mode::Propagate, false).unwrap().len(), 1, "the webhook refuses it");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::failure::Done;
 use crate::session::Session;
 use crate::structure::unreadable;
 use crate::user_rights;
-use crate::wait::WaitArgs;
+use crate::wait::{WaitArgs, patiently};
 use crate::{Failure, Terminal};
 
 /// Move a namespace, and everything below it, below another parent.
@@ -103,8 +103,9 @@ pub(super) async fn perform_all(
     steps: &[Step],
 ) -> Result<(), Failure> {
     for (place, step) in steps.iter().enumerate() {
-        relocation::perform(session, placement, step).await?;
-        terminal.line(&format!("[{}/{}] {}", place + 1, steps.len(), step.line(&placement.name)));
+        let line = format!("[{}/{}] {}", place + 1, steps.len(), step.line(&placement.name));
+        patiently(terminal, &line, relocation::perform(session, terminal, placement, step)).await?;
+        terminal.line(&line);
     }
     Ok(())
 }

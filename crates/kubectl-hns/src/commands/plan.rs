@@ -1,7 +1,7 @@
 //! `plan`: shows the effects of a change without making it. It has the same arguments as the command that makes the
 //! change.
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use forest::Labels;
 use forest::Name;
 use forest::preview::Intent;
@@ -15,8 +15,9 @@ use super::{create, hierarchy, kinds, set};
 use crate::cluster_preview::{ClusterPreview, Decision, Document, PreviewResult};
 use crate::failure::Done;
 use crate::flags::Switch;
-use crate::format::{Format, render};
+use crate::format::{DataFormat, render};
 use crate::session::Session;
+use crate::user_rights::Right;
 use crate::{Failure, Terminal};
 
 /// Show the effects of a change without making it.
@@ -32,23 +33,14 @@ pub(crate) struct Arguments {
 
     /// Output format.
     #[arg(short, long, value_name = "FORMAT", global = true)]
-    output: Option<Form>,
-}
-
-/// The formats of a plan; there is no format name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
-    /// JSON.
-    Json,
-    /// YAML.
-    Yaml,
+    output: Option<DataFormat>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
     /// The effects of setting a parent or allowing cascading deletion.
     Set(set::Properties),
-    /// The effects of deleting a namespace; for a subnamespace, of deleting its anchor.
+    /// The effects of deleting a namespace; for a subnamespace, of deleting its anchor in its parent, which -n may name.
     Delete(Delete),
     /// The effects of creating a subnamespace of the namespace given with -n.
     Create(create::Child),
@@ -85,31 +77,48 @@ enum ConfigCommand {
 
 pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Terminal) -> Done {
     let document = document(arguments, session).await?;
+    let Some(failure) = show(&document, arguments.output, terminal)? else { return Ok(()) };
+    let hint = hint(&arguments.command, &document, session).await?;
+    Err(Failure { hint, ..failure })
+}
+
+/// What to do instead of a change that would be refused.
+async fn hint(command: &Command, refused: &Document, session: &Session) -> Result<Option<String>, Failure> {
+    match command {
+        Command::Delete(Delete { namespace, .. }) if !session.names_namespace => {
+            let lacks_right = format!("may not {}", Right::namespace("delete", namespace));
+            let is_it = refused.verdict.message.as_ref().is_some_and(|it| it.ends_with(&lacks_right));
+            Ok(is_it.then(|| {
+                format!(
+                    "If {namespace} is a subnamespace, name its parent with -n: who may delete the anchor there needs no right on the \
+                     namespace."
+                )
+            }))
+        }
+        Command::Set(properties) if properties.request()?.changes_parent() => {
+            let name = &*properties.namespace;
+            let parent = set::subnamespace_of(session, name).await;
+            Ok(parent.map(|parent| set::is_subnamespace(name, &parent)))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Prints a plan; returns the failure if the change would be refused.
+pub(super) fn show(
+    document: &Document,
+    output: Option<DataFormat>,
+    terminal: &Terminal,
+) -> Result<Option<Failure>, Failure> {
     for note in &document.notes {
         terminal.note(note);
     }
-    match arguments.output {
+    match output {
         None => terminal.print(&document.text(terminal.paint)),
-        Some(form) => {
-            let format = if form == Form::Json { Format::Json } else { Format::Yaml };
-            terminal.print(&render(format, &document, [])?);
-        }
+        Some(format) => terminal.print(&render(format.into(), document, [])?),
     }
-    if document.verdict.outcome != "refused" {
-        return Ok(());
-    }
-    let failure = Failure::new("Error: this would be refused");
-    let parent = match &arguments.command {
-        Command::Set(properties) if properties.request()?.changes_parent() => {
-            let name = &*properties.namespace;
-            set::subnamespace_of(session, name).await.map(|parent| set::is_subnamespace(name, &parent))
-        }
-        _ => None,
-    };
-    Err(match parent {
-        Some(hint) => failure.with_hint(hint),
-        None => failure,
-    })
+    let is_refused = document.verdict.outcome == "refused";
+    Ok(is_refused.then(|| Failure::new("Error: this would be refused")))
 }
 
 /// The plan as data.
@@ -160,11 +169,8 @@ async fn set(properties: &set::Properties, session: &Session) -> Result<Planned,
 
 /// The change in the conditional.
 fn would(name: &str, present: &Spec, edit: &Edit) -> Vec<String> {
-    let parent = edit.parent.as_ref().map(|new| match (&present.parent, new.name()) {
-        (Some(old), Some(new)) => format!("The parent of {name} would change from {old} to {new}"),
-        (None, Some(new)) => format!("The parent of {name} would be {new}"),
-        (old, None) => format!("{name} would have no parent (now {})", old.as_deref().unwrap_or("none")),
-    });
+    let parent = edit.parent.as_ref();
+    let parent = parent.map(|new| would_have(name, "parent", present.parent.as_deref(), new.name()));
     let cascade = edit.allow_cascading_deletion.map(|allow| {
         let verb = if allow { "allowed" } else { "forbidden" };
         format!("Cascading deletion of {name} would be {verb}")
@@ -172,9 +178,20 @@ fn would(name: &str, present: &Spec, edit: &Edit) -> Vec<String> {
     parent.into_iter().chain(cascade).collect()
 }
 
+/// The change of a property in the conditional.
+pub(super) fn would_have(name: &str, property: &str, old: Option<&str>, new: Option<&str>) -> String {
+    match (old, new) {
+        (Some(old), Some(new)) => format!("The {property} of {name} would change from {old} to {new}"),
+        (None, Some(new)) => format!("The {property} of {name} would be {new}"),
+        (old, None) => format!("{name} would have no {property} (now {})", old.unwrap_or("none")),
+    }
+}
+
 async fn delete(arguments: &Delete, session: &Session) -> Result<Planned, Failure> {
     let name = &*arguments.namespace;
-    let cluster_preview = ClusterPreview::open(session, &[name], &[]).await?;
+    let named = session.names_namespace.then_some(&*session.namespace);
+    let concerned: Vec<&str> = named.into_iter().chain([name]).collect();
+    let cluster_preview = ClusterPreview::open(session, &concerned, &[]).await?;
     let forest = cluster_preview.forest();
     let mut intents = Vec::new();
     let mut change = Vec::new();
@@ -191,10 +208,12 @@ async fn delete(arguments: &Delete, session: &Session) -> Result<Planned, Failur
     }
     // Of a namespace that cannot be read, the anchor alone says that it is a subnamespace.
     let may_be_sub = forest.is_subnamespace(name) || cluster_preview.is_unreadable(name);
-    let holder = forest.parent(name).filter(|parent| may_be_sub && forest.has_anchor(parent, name));
+    let holder = named.map(Name::from).filter(|parent| forest.has_anchor(parent, name));
+    let above = || forest.parent(name).filter(|parent| may_be_sub && forest.has_anchor(parent, name));
+    let holder = holder.or_else(|| above().cloned());
     if let Some(parent) = holder {
         change.push(format!("The subnamespace anchor {name} in {parent} would be deleted"));
-        intents.push(Intent::DeleteAnchor { parent: parent.clone(), child: name.into() });
+        intents.push(Intent::DeleteAnchor { parent, child: name.into() });
     } else {
         change.push(format!("The namespace {name} would be deleted"));
         intents.push(Intent::DeleteNamespace { name: name.into() });
@@ -251,6 +270,8 @@ async fn delete_type(arguments: &kinds::DeleteType, session: &Session) -> Result
     if result.decisions.is_empty() {
         change =
             vec![format!("There is no configuration for {}, so nothing would change", target.full_name())];
+    } else if target.is_enforced() {
+        change.push(format!("{} would be in mode Propagate again", target.full_name()));
     } else {
         change.push("Copies that exist would stay, and would no longer be updated or deleted".into());
     }

@@ -32,7 +32,7 @@ use crate::user_rights::{self, Right};
 use crate::wait::{Deadline, Progress, until};
 use crate::{Failure, Terminal};
 
-pub(super) use self::perform::perform;
+pub(super) use self::perform::{Attempts, create_anchor, perform};
 
 /// The current place of a namespace.
 #[derive(Debug, Clone, Default)]
@@ -42,6 +42,8 @@ pub(super) struct Placement {
     pub(super) subnamespace_of: Option<String>,
     /// The parent in its `HierarchyConfiguration`.
     pub(super) parent: Option<String>,
+    /// The other tool that manages its place.
+    external_manager: Option<String>,
     /// Whether its `HierarchyConfiguration` allows cascading deletion.
     allows_cascading_deletion: bool,
     /// The namespaces that have an anchor of its name.
@@ -180,6 +182,13 @@ pub(super) fn to_full(placement: &Placement) -> Result<Vec<Step>, Failure> {
 pub(super) fn to_sub(placement: &Placement) -> Result<Vec<Step>, Failure> {
     let Placement { name, subnamespace_of, parent, anchors, .. } = placement;
     let Some(of) = subnamespace_of.as_ref().or(parent.as_ref()) else {
+        if let Some(manager) = &placement.external_manager {
+            return Err(Failure::new(format!(
+                "Error: {} manages the place of {name} (annotation {}), so it cannot become a subnamespace",
+                printable(manager),
+                annotations::MANAGED_BY
+            )));
+        }
         return Err(Failure::new(format!("Error: {name} has no parent, so it cannot become a subnamespace"))
             .with_hint(format!("Set a parent first: `kubectl hns move {name} --to PARENT`.")));
     };
@@ -197,6 +206,7 @@ pub(super) fn to_sub(placement: &Placement) -> Result<Vec<Step>, Failure> {
 pub(super) async fn read(session: &Session, name: &str, also: &[&str]) -> Result<Placement, Failure> {
     let namespaces = session.all::<Namespace>();
     let namespace = session.call(namespaces.get_metadata(name)).await.map_err(|it| unreadable(name, &it))?;
+    stays(name, &namespace.metadata)?;
     let object = hierarchy::read(session, name).await?;
     let value =
         |key: &str| namespace.metadata.annotations.as_ref()?.get(key).filter(|it| !it.is_empty()).cloned();
@@ -204,6 +214,7 @@ pub(super) async fn read(session: &Session, name: &str, also: &[&str]) -> Result
     let mut placement = Placement {
         name: name.to_owned(),
         subnamespace_of: value(annotations::SUBNAMESPACE_OF),
+        external_manager: value(annotations::MANAGED_BY).filter(|it| it != hns_api::GROUP),
         parent: spec.parent,
         allows_cascading_deletion: spec.allows_cascading_deletion,
         managed: managed(&object.data),
@@ -224,6 +235,17 @@ pub(super) async fn read(session: &Session, name: &str, also: &[&str]) -> Result
         placement.anchors.push(namespace);
     }
     Ok(placement)
+}
+
+/// Fails if the namespace is being deleted: it keeps its place until it is gone with its content, and a new anchor would then create
+/// an empty namespace of its name.
+fn stays(name: &str, namespace: &ObjectMeta) -> Result<(), Failure> {
+    if namespace.deletion_timestamp.is_none() {
+        return Ok(());
+    }
+    Err(Failure::new(format!("Error: {name} is being deleted")).with_hint(format!(
+        "A deletion cannot be undone. `kubectl hns describe {name}` shows what it waits for."
+    )))
 }
 
 fn managed(data: &Value) -> ManagedMetadata {
@@ -268,7 +290,8 @@ fn anchors_in(session: &Session, namespace: &str) -> Api<DynamicObject> {
     Api::namespaced_with(session.client.clone(), namespace, &structure::anchors())
 }
 
-fn namespaces(session: &Session) -> Api<DynamicObject> {
+/// The namespaces, as objects that can be written back.
+pub(super) fn namespaces(session: &Session) -> Api<DynamicObject> {
     Api::all_with(session.client.clone(), &ApiResource::erase::<Namespace>(&()))
 }
 
@@ -333,9 +356,17 @@ pub(super) async fn wait_for_arrival(
 /// The progress of the move below `parent`.
 async fn progress(session: &Session, name: &str, parent: Option<&str>) -> Result<Progress, Failure> {
     let failed = |problem: Problem| Failure::because("cannot read the new place", &problem);
+    let api = session.all::<Namespace>();
+    if let Ok(namespace) = session.call(api.get_metadata(name)).await {
+        stays(name, &namespace.metadata)?;
+    }
     let hierarchies = hierarchy::api(session, name);
-    let object = session.call(hierarchies.get_opt(names::HIERARCHY_CONFIGURATION)).await;
-    let object = object.map_err(failed)?;
+    let object = match session.call(hierarchies.get_opt(names::HIERARCHY_CONFIGURATION)).await {
+        Err(problem) if problem.is_forbidden() && rights_arrive(session, parent).await => {
+            return Ok(rights_missing(name));
+        }
+        found => found.map_err(failed)?,
+    };
     let present = object.as_ref().map(hierarchy::spec).unwrap_or_default().parent;
     if present.as_deref() != parent {
         return Ok(Progress::missing(format!(
@@ -343,11 +374,18 @@ async fn progress(session: &Session, name: &str, parent: Option<&str>) -> Result
             present.as_deref().unwrap_or("none")
         )));
     }
-    let halted = object.iter().flat_map(hierarchy::conditions).find_map(|condition| {
-        (condition["type"] == hns_api::conditions::ACTIVITIES_HALTED)
-            .then(|| condition["message"].to_string())
-    });
-    let api = session.all::<Namespace>();
+    if let Some(parent) = parent {
+        // There is nothing to wait for. A user who may not read the parent sees the condition that follows from it.
+        let above = session
+            .call(hierarchy::api(session, parent).get_opt(names::HIERARCHY_CONFIGURATION))
+            .await
+            .ok()
+            .flatten();
+        if let Some(message) = above.as_ref().and_then(halted) {
+            return Err(parent_is_halted(name, parent, &message));
+        }
+    }
+    let halted = object.as_ref().and_then(halted);
     let above = match parent {
         None => Depths::new(),
         Some(parent) => match session.call(api.get_metadata(parent)).await {
@@ -360,9 +398,12 @@ async fn progress(session: &Session, name: &str, parent: Option<&str>) -> Result
     }
     let below = ListParams::default().labels(&labels::tree_label(name));
     let members = match session.list_metadata(&api, &below).await {
-        Err(problem) if problem.is_forbidden() => {
-            vec![session.call(api.get_metadata(name)).await.map_err(failed)?]
-        }
+        Err(problem) if problem.is_forbidden() => match session.call(api.get_metadata(name)).await {
+            Err(problem) if problem.is_forbidden() && rights_arrive(session, parent).await => {
+                return Ok(rights_missing(name));
+            }
+            found => vec![found.map_err(failed)?],
+        },
         other => other.map_err(failed)?,
     };
     let members: Vec<(String, Depths)> = members
@@ -370,6 +411,32 @@ async fn progress(session: &Session, name: &str, parent: Option<&str>) -> Result
         .map(|it| (it.metadata.name.clone().unwrap_or_default(), depths(&it.metadata)))
         .collect();
     Ok(label_progress(name, &above, &members))
+}
+
+fn rights_missing(name: &str) -> Progress {
+    Progress::missing(format!("your rights in {name}, which come from above"))
+}
+
+/// Whether the rights that the user has in the parent will arrive below it, with the other copies.
+async fn rights_arrive(session: &Session, parent: Option<&str>) -> bool {
+    let Some(parent) = parent else { return false };
+    let above = session.call(hierarchy::api(session, parent).get_opt(names::HIERARCHY_CONFIGURATION)).await;
+    above.is_ok_and(|above| above.as_ref().and_then(halted).is_none())
+}
+
+/// The message of the condition that halts the namespace of this `HierarchyConfiguration`.
+fn halted(hierarchy: &DynamicObject) -> Option<String> {
+    let mut conditions = hierarchy::conditions(hierarchy).iter();
+    let halts = conditions.find(|it| it["type"] == hns_api::conditions::ACTIVITIES_HALTED)?;
+    Some(halts["message"].as_str().unwrap_or_default().to_owned())
+}
+
+fn parent_is_halted(name: &str, parent: &str, message: &str) -> Failure {
+    Failure::new(format!(
+        "Error: the change is stored, but nothing is copied to {name}, because its parent {parent} is halted: {}",
+        printable(message)
+    ))
+    .with_hint(format!("`kubectl hns describe {parent}` shows the problem. When it is solved, {name} gets its copies."))
 }
 
 /// There is nothing to wait for: the parent can be created at any time.

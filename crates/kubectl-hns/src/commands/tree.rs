@@ -25,8 +25,8 @@ const WATCH: Duration = Duration::from_secs(2);
 /// Draw the hierarchy below namespaces.
 ///
 /// [s] marks subnamespaces. A number in parentheses refers to a condition below the drawing; a number in brackets refers
-/// to a reason. [excluded] marks namespaces that the settings of the installation exclude, [terminating] those
-/// that are being deleted. With -A, the trees start at
+/// to a reason. [excluded] marks namespaces that the settings of the installation exclude, [external] those
+/// whose place another tool manages, [terminating] those that are being deleted. With -A, the trees start at
 /// namespaces that have no parent, whose parent does not exist, or that are in a cycle. If you may not list namespaces and
 /// hierarchyconfigurations, -A draws what you may see above and below your own namespace (-n).
 #[derive(Debug, Args)]

@@ -95,7 +95,7 @@ fn each_answer_has_a_label_and_a_reason() {
             Expected::Forsaken("a".into()),
             vec![],
             "to be removed",
-            "the namespace a of its source was deleted",
+            "its source in namespace a was deleted",
         ),
         (copy("a"), halted(), yes(), "copy of a", frozen),
         (copy("a"), Expected::Unknown, vec![], "copy of a", unknown_kind),
@@ -112,6 +112,18 @@ fn each_answer_has_a_label_and_a_reason() {
         let mark = ObjectState::from(&answer(there, expected, above));
         assert_eq!((&*mark.label(), mark.why.as_deref().unwrap_or_default()), (label, why), "{what}");
     }
+}
+
+#[test]
+fn a_conflict_and_a_halted_namespace_have_advice() {
+    let advice = |expected| ObjectState::from(&answer(own(), expected, vec![above("a", true)])).advice;
+    assert_eq!(advice(Expected::Copy("a".into())), None);
+    assert_eq!(
+        advice(Expected::Conflict("a".into())).as_deref(),
+        Some("rename or delete one of the two objects")
+    );
+    let halted = advice(Expected::AsItIs(Untouched::Halted { at: "h".into(), condition: None }));
+    assert!(halted.as_ref().is_some_and(|it| it.contains("describe h`")), "{halted:?}");
 }
 
 #[test]
@@ -146,8 +158,11 @@ fn reasons_are_combined() {
 
     let refused = Condition::new(Reason::CannotPropagateObject, "quota");
     let missing = answer(There::Nothing, Expected::Copy("a".into()), vec![above("a", true)]);
-    let refused = said(&ObjectExplanation { refused: Some(refused), ..missing });
+    let refused = said(&ObjectExplanation { refused: Some(refused), ..missing.clone() });
     assert!(refused.ends_with("in mode Propagate; the API server refused it: quota"), "{refused}");
+    let waiting = Condition::new(Reason::QuotaNotInForce, "quotas first");
+    let waiting = said(&ObjectExplanation { refused: Some(waiting), ..missing });
+    assert!(waiting.ends_with("in mode Propagate; it waits: quotas first"), "{waiting}");
 
     let unseen = vec!["top".into()];
     let hidden =

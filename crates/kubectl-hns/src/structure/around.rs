@@ -60,7 +60,8 @@ fn nothing_of_own(namespace: &str, unlisted: &str) -> Failure {
 #[derive(Default)]
 struct View {
     structure: Structure,
-    /// The parents of namespaces whose hierarchy cannot be read: tree labels show them, or the parents list them.
+    /// The parents of namespaces whose hierarchy cannot be read: tree labels show them, or the parents list them or have anchors of
+    /// them.
     parents: BTreeMap<Name, Name>,
     /// Why the hierarchy of a namespace cannot be read.
     hidden: BTreeMap<Name, Problem>,
@@ -115,7 +116,13 @@ impl View {
             Err(problem) => return Err(unreadable(&name, &problem)),
         }
         match anchors {
-            Ok(anchors) => self.structure.anchors.extend(anchors),
+            Ok(anchors) => {
+                let ok = Some(anchor_states::OK);
+                for (_, anchor) in anchors.iter().filter(|(_, anchor)| anchor.state.as_deref() == ok) {
+                    self.parents.entry(anchor.name.clone()).or_insert_with(|| name.clone());
+                }
+                self.structure.anchors.extend(anchors);
+            }
             Err(_) => drop(self.without_anchors.insert(name.clone())),
         }
         let fact = match hierarchy {

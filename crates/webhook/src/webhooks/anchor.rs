@@ -7,8 +7,8 @@ use hns_api::{SubnamespaceAnchorSpec, SubnamespaceAnchorStatus, annotations};
 use hns_cluster::ingest::request_object::RequestObject;
 
 use super::{
-    Context, ReadRequest, Request, RequestStates, Subject, Webhook, name, namespace_of, pairs, spec,
-    unreadable, user,
+    Context, ReadRequest, Request, RequestStates, Subject, Webhook, adds_owner, name, namespace_of, pairs,
+    spec, unreadable, user,
 };
 
 /// Reviews anchors.
@@ -49,14 +49,6 @@ fn read(request: &Request<'_>) -> Result<RuleRequest, Denial> {
         state: (state(old)?, state(new)?),
         adds_owner: adds_owner(old, new),
     })
-}
-
-fn adds_owner(old: Option<&RequestObject<'_>>, new: Option<&RequestObject<'_>>) -> bool {
-    let owners = |object: Option<&RequestObject<'_>>| {
-        object.map_or_else(Vec::new, |it| it.metadata.owner_references().to_vec())
-    };
-    let known = owners(old);
-    owners(new).iter().any(|owner| !known.contains(owner))
 }
 
 /// The stored or requested `status.status`. The schema allows only an object with a text.

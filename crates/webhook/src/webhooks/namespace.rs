@@ -3,8 +3,8 @@
 //! The same for `namespaces`, `namespaces/status` and `namespaces/finalize`. Both APIs judge a request in one review.
 
 use forest::accurate::rules::namespace as accurate;
+use forest::rules::Denial;
 use forest::rules::namespace::{Marks, Request as RuleRequest, review};
-use forest::rules::{Denial, Verdict};
 use hns_api::annotations;
 use hns_api::names::{paths, webhooks as names};
 use hns_cluster::ingest::request_object::RequestObject;
@@ -29,12 +29,8 @@ impl Webhook for Namespaces {
 
     fn read<'a>(&self, request: &'a Request<'_>, _: Context) -> Result<ReadRequest<'a>, Denial> {
         let (hnc, accurate) = read(request)?;
-        Ok(ReadRequest::rule(move |forest, answers| match review(forest, &hnc, answers) {
-            allowed @ Verdict::Allow { .. } => match accurate::review(forest, &accurate, answers) {
-                Verdict::Allow { .. } => allowed,
-                other => other,
-            },
-            other => other,
+        Ok(ReadRequest::rule(move |forest, answers| {
+            review(forest, &hnc, answers).and(|| accurate::review(forest, &accurate, answers))
         }))
     }
 }

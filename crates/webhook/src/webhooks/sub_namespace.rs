@@ -11,7 +11,10 @@ use hns_cluster::ingest::request_object::Metadata;
 use json_patch::Patch;
 use serde_json::json;
 
-use super::{Context, ReadRequest, Request, RequestStates, Subject, Webhook, name, namespace_of, spec, user};
+use super::{
+    Context, ReadRequest, Request, RequestStates, Subject, Webhook, adds_owner, name, namespace_of, spec,
+    user,
+};
 
 /// Reviews `SubNamespaces`.
 pub(super) struct SubNamespaces;
@@ -36,7 +39,7 @@ impl Webhook for SubNamespaces {
 }
 
 fn read(request: &Request<'_>) -> Result<RuleRequest, Denial> {
-    let RequestStates { operation, new, object, .. } = RequestStates::of(request)?;
+    let RequestStates { operation, old, new, object } = RequestStates::of(request)?;
     let asked: SubNamespaceSpec = spec(new)?;
     let pairs = |map: Option<BTreeMap<String, String>>| map.into_iter().flatten().collect();
     Ok(RuleRequest {
@@ -46,6 +49,7 @@ fn read(request: &Request<'_>) -> Result<RuleRequest, Denial> {
         user: user(request),
         labels: pairs(asked.labels),
         annotations: pairs(asked.annotations),
+        adds_owner: adds_owner(old, new),
     })
 }
 

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use http::Method;
 use serde_json::json;
 
-use super::client::Call;
+use super::client::{Call, Sent};
 use super::report::{Rate, decimal, each, total};
-use super::testbed::Testbed;
+use super::usage::Cpu;
 use super::{Scale, say};
 
 /// In this many rounds, every number of connections is tried; later rounds use only the best one.
@@ -26,9 +26,9 @@ pub(crate) fn turns(round: usize) -> [Turn; 2] {
 }
 
 /// Measures one more round: sends the requests of `calls` with each number of connections that is to be tried after
-/// `rounds`. `calls` gets the number of attempts so far in this round.
+/// `rounds`, by `raw`, that of a testbed or of a bare cluster. `calls` gets the number of attempts so far in this round.
 pub(crate) async fn round(
-    testbed: &mut Testbed<'_>,
+    mut raw: impl AsyncFnMut(Vec<Call>, usize) -> anyhow::Result<(Sent, Cpu)>,
     scale: &Scale,
     rounds: &[Vec<Rate>],
     what: &str,
@@ -38,8 +38,7 @@ pub(crate) async fn round(
     for (tried, parallel) in numbers(&scale.parallel, rounds).into_iter().enumerate() {
         let calls = calls(tried);
         let count = calls.len();
-        testbed.rest().await?;
-        let (sent, cpu) = testbed.raw(calls, parallel).await?;
+        let (sent, cpu) = raw(calls, parallel).await?;
         anyhow::ensure!(sent.repeated == 0, "the API server asked for {} repetitions", sent.repeated);
         let per_second = decimal(count) / sent.wall.as_secs_f64();
         say(&format!("limit: {what} {per_second:.0}/s, {parallel} at a time"));

@@ -1,5 +1,6 @@
 //! All measures, in their order. Each one is a module with a function.
 
+pub(crate) mod accurate;
 pub(crate) mod large;
 pub(crate) mod parents;
 pub(crate) mod price;

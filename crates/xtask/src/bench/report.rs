@@ -55,7 +55,7 @@ pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
 /// The outcome of a measure.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Outcome {
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     pub(crate) what: String,
     pub(crate) figures: Vec<Figure>,
     pub(crate) seconds: f64,
@@ -87,10 +87,10 @@ impl Figure {
 }
 
 impl Outcome {
-    pub(crate) fn new(name: &'static str, what: String, seen: Measurement, needed: usize) -> Self {
+    pub(crate) fn new(name: impl Into<String>, what: String, seen: Measurement, needed: usize) -> Self {
         let made = |record: &&Record| record.who != "client" && record.is_write() && !record.is_lease();
         Self {
-            name,
+            name: name.into(),
             what,
             figures: Vec::new(),
             seconds: seen.wall,

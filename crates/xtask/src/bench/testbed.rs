@@ -11,6 +11,7 @@ use http::Method;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::api::Api;
 use super::audit::{Follower, Record};
 use super::client::{Call, Client, Sent};
 use super::usage::{self, Cpu, Memory};
@@ -35,6 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// The running system.
 pub(crate) struct Testbed<'c> {
     cluster: &'c Cluster,
+    pub(crate) api: Api,
     pub(crate) client: Client,
     webhook: Replica,
     controller: Replica,
@@ -88,16 +90,15 @@ impl Window {
 }
 
 impl<'c> Testbed<'c> {
-    pub(crate) async fn set(cluster: &'c Cluster) -> anyhow::Result<Self> {
+    pub(crate) async fn set(cluster: &'c Cluster, api: Api) -> anyhow::Result<Self> {
         let included = vec![INCLUDED.to_owned()];
-        let options =
-            Options { webhook_args: included.clone(), controller_args: included, ..Options::default() };
+        let options = Options { webhook_args: included.clone(), controller_args: included, ..api.options()? };
         let product = Product::install(cluster, options).await?;
         let (webhook, controller) = tokio::join!(product.start_webhook(), product.start_controller());
         let client = client(cluster).await?;
         let audit = Follower::new(cluster.audit().path())?;
         let (webhook, controller) = (webhook?, controller?);
-        let mut testbed = Self { cluster, client, webhook, controller, audit, idle: Cpu::new() };
+        let mut testbed = Self { cluster, api, client, webhook, controller, audit, idle: Cpu::new() };
         testbed.rest().await?;
         let before = testbed.cpu()?;
         tokio::time::sleep(IDLING).await;
@@ -216,8 +217,9 @@ impl<'c> Testbed<'c> {
         usage::cpu(&self.processes())
     }
 
-    /// Sends requests as the plain client and measures them; connections are opened before.
+    /// Waits until the cluster is idle, then sends requests as the plain client and measures them; connections are opened before.
     pub(crate) async fn raw(&mut self, calls: Vec<Call>, parallel: usize) -> anyhow::Result<(Sent, Cpu)> {
+        self.rest().await?;
         let (processes, (tell, told)) = (self.processes(), mpsc::channel());
         let connected = move || drop(tell.send(usage::cpu(&processes)));
         let sent = self.client.send_once_connected(calls, parallel, connected).await?;
@@ -241,7 +243,7 @@ impl<'c> Testbed<'c> {
         edges: impl Iterator<Item = (&str, &str)>,
     ) -> anyhow::Result<()> {
         let mut window = self.open()?;
-        let edges = edges.map(|(child, parent)| create_edge(child, parent));
+        let edges = edges.map(|(child, parent)| self.api.create_edge(child, parent));
         self.client.send(edges.collect(), FILLING).await?;
         self.wait_idle(&mut window).await
     }
@@ -340,8 +342,12 @@ pub(crate) async fn propagate(cluster: &Cluster, resource: &str) -> anyhow::Resu
 
 /// The creation of a namespace.
 pub(crate) fn create_namespace(name: &str) -> Call {
-    let body = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
-    Call::new(Method::POST, "/api/v1/namespaces", body.to_string())
+    Call::new(Method::POST, "/api/v1/namespaces", namespace(name).to_string())
+}
+
+/// A namespace without anything.
+pub(crate) fn namespace(name: &str) -> Value {
+    json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } })
 }
 
 /// The first parent of a namespace.

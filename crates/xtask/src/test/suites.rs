@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use hns_e2e::process::{PROXY_VARIABLES, package_variables};
+use hns_e2e::product;
 use hns_e2e::programs::Kubernetes;
 use serde::Deserialize;
 
@@ -52,6 +53,10 @@ const ALONE: [&str; 1] = [NODE];
 /// The suites that depend most on features of the API server; they also run on the oldest supported version.
 const ON_THE_OLDEST: [&str; 6] =
     ["structure", "propagation", "registrations", "install", "authority", "hierarchy"];
+
+/// The suites of HNC's API, which must pass with Accurate's API enabled too.
+const WITH_ACCURATE: [&str; 9] =
+    ["authority", "chaos", "crash", "failover", "hierarchy", "outage", "propagation", "quotas", "structure"];
 
 /// A suite to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,11 +120,21 @@ pub(crate) fn in_order(mut suites: Vec<Suite>) -> Vec<Suite> {
 /// The suites for the oldest supported Kubernetes.
 pub(crate) fn on_the_oldest(suites: &[Suite]) -> Vec<Suite> {
     let minor = Kubernetes::Oldest.minor();
-    let again = suites.iter().filter(|suite| ON_THE_OLDEST.contains(&suite.name.as_str())).cloned();
+    again(suites, &ON_THE_OLDEST, minor, (Kubernetes::VARIABLE, minor))
+}
+
+/// The suites of HNC's API for installations that serve Accurate's too.
+pub(crate) fn with_accurate(suites: &[Suite]) -> Vec<Suite> {
+    again(suites, &WITH_ACCURATE, "accurate", (product::WITH_ACCURATE, "true"))
+}
+
+/// Those of the suites that are `chosen`, with this environment variable.
+fn again(suites: &[Suite], chosen: &[&str], suffix: &str, (variable, value): (&str, &str)) -> Vec<Suite> {
+    let again = suites.iter().filter(|suite| chosen.contains(&suite.name.as_str())).cloned();
     again
         .map(|mut suite| {
-            suite.name = format!("{}-{minor}", suite.name);
-            suite.env.push((Kubernetes::VARIABLE.into(), minor.into()));
+            suite.name = format!("{}-{suffix}", suite.name);
+            suite.env.push((variable.into(), value.into()));
             suite
         })
         .collect()
@@ -227,7 +242,7 @@ mod tests {
     #[test]
     fn the_lists_name_existing_suites() {
         let is_there = |name: &str| root().join(format!("e2e/tests/{name}.rs")).is_file();
-        for name in LONGEST_FIRST.into_iter().chain(ALONE).chain(ON_THE_OLDEST) {
+        for name in LONGEST_FIRST.into_iter().chain(ALONE).chain(ON_THE_OLDEST).chain(WITH_ACCURATE) {
             assert!(is_there(name) || [UNIT, LIBRARY].contains(&name), "there is no suite {name}");
         }
         for entry in fs::read_dir(root().join("e2e/tests")).unwrap() {

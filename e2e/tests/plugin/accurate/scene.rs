@@ -17,9 +17,11 @@ use tokio::sync::OnceCell;
 use crate::plugin::fixture::{Fixture, Output, start_with};
 
 const CONFIG: &str = "
+labelKeys: [team]
 subNamespaceLabelKeys: [tier]
 watches:
 - {version: v1, kind: Secret}
+- {group: rbac.authorization.k8s.io, version: v1, kind: RoleBinding}
 namingPolicies:
 - {root: -strict$, match: ^strict-}
 ";
@@ -90,6 +92,13 @@ impl World {
         self.until(&words, &format!("SubNamespace {name} is created in {parent}\n")).await;
         self.belongs(name, parent).await;
         self.labelled(name, "tier", Some("1")).await;
+    }
+
+    /// The same without a label.
+    pub(super) async fn create_plain_sub(&self, name: &str, parent: &str) {
+        let words = format!("sub create {name} {parent}");
+        self.until(&words, &format!("SubNamespace {name} is created in {parent}\n")).await;
+        self.belongs(name, parent).await;
     }
 
     pub(super) async fn belongs(&self, name: &str, parent: &str) {

@@ -105,6 +105,17 @@ async fn creation_and_deletion_are_planned() {
     let as_tenant = live.hns("plan delete pd-sub --as petra").await;
     let words = "The subnamespace anchor pd-sub in pd-top would be deleted\nThis would be refused (403 Forbidden): user \"petra\" may not";
     assert!(as_tenant.stdout.starts_with(words), "{as_tenant:?}");
+    // A user who may only delete anchors names the parent, as for the deletion.
+    let anchors = (&["get", "list", "delete"][..], "hnc.x-k8s.io", "subnamespaceanchors");
+    steps.create_role("pd-sub", "anchors", anchors).await.unwrap();
+    steps.create_binding("pd-sub", "anchors", ("Role", "anchors"), "anna").await.unwrap();
+    let unnamed = live.hns("plan delete pd-low --as anna").await;
+    assert!(unnamed.code == Some(1) && unnamed.stderr.contains("name its parent with -n"), "{unnamed:?}");
+    let named = live.hns("plan delete pd-low -n pd-sub --as anna").await;
+    let words = "The subnamespace anchor pd-low in pd-sub would be deleted\nThis would be allowed.\n";
+    assert!(named.code == Some(0) && named.stdout.starts_with(words), "{named:?}");
+    assert!(named.stdout.contains("  pd-low would be deleted, with everything in it"), "{named:?}");
+    assert!(!named.stdout.contains("left to do"), "what only seems to be missing: {named:?}");
     let orphan = live.hns("plan delete pd-top").await;
     assert!(orphan.code == Some(1) && orphan.stdout.contains("has subnamespaces"), "{orphan:?}");
     let there = steps.namespaces().get("pd-low").await.unwrap();

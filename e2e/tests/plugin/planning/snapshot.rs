@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
+use hns_api::accurate::SubNamespace;
+use hns_api::accurate::annotations::FROM;
 use hns_api::{HierarchyConfiguration, SubnamespaceAnchor, labels};
-use k8s_openapi::api::core::v1::{ConfigMap, LimitRange, Namespace};
+use k8s_openapi::api::core::v1::{ConfigMap, LimitRange, Namespace, Secret};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::core::ApiResource;
@@ -16,7 +18,7 @@ const FOREIGN: [&str; 1] = ["kube-root-ca.crt"];
 
 /// An object of one of the kinds that are read.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Object {
+pub(crate) struct Object {
     uid: String,
     from: Option<String>,
     labels: Option<BTreeMap<String, String>>,
@@ -29,32 +31,36 @@ type Place = (String, String, String);
 
 /// The objects of the namespaces of one organization.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Snapshot {
+pub(crate) struct Snapshot {
     /// Uid and labels.
-    pub(super) namespaces: BTreeMap<String, (String, BTreeMap<String, String>)>,
+    pub(crate) namespaces: BTreeMap<String, (String, BTreeMap<String, String>)>,
     /// Namespace, type, reason, message.
     conditions: BTreeSet<[String; 4]>,
     /// Namespace and name.
-    pub(super) anchors: BTreeSet<(String, String)>,
+    pub(crate) anchors: BTreeSet<(String, String)>,
+    /// The same of `SubNamespaces`, with why it has no namespace, if so.
+    forms: BTreeMap<(String, String), Option<String>>,
     objects: BTreeMap<Place, Object>,
 }
 
 /// The effects between two snapshots, or those of a plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Effects {
+pub(crate) struct Effects {
     /// Action and name.
-    pub(super) namespaces: BTreeSet<[String; 2]>,
+    pub(crate) namespaces: BTreeSet<[String; 2]>,
     /// Namespace, key, value before and after.
-    pub(super) labels: BTreeSet<(String, String, Option<String>, Option<String>)>,
+    pub(crate) labels: BTreeSet<(String, String, Option<String>, Option<String>)>,
     /// Action, namespace, type, reason, message.
-    pub(super) conditions: BTreeSet<[String; 5]>,
+    pub(crate) conditions: BTreeSet<[String; 5]>,
     /// Action, namespace, name.
-    pub(super) anchors: BTreeSet<[String; 3]>,
+    pub(crate) anchors: BTreeSet<[String; 3]>,
+    /// The same of `SubNamespaces`, with why it has no namespace afterwards.
+    pub(crate) forms: BTreeSet<[String; 4]>,
     /// Action, resource, namespace, name, and whose copy it becomes.
-    pub(super) objects: BTreeSet<[String; 5]>,
+    pub(crate) objects: BTreeSet<[String; 5]>,
 }
 
-fn resources() -> [(&'static str, ApiResource); 4] {
+fn resources() -> [(&'static str, ApiResource); 5] {
     fn of<K: Resource<DynamicType = ()>>() -> ApiResource {
         ApiResource::erase::<K>(&())
     }
@@ -63,12 +69,13 @@ fn resources() -> [(&'static str, ApiResource); 4] {
         ("rolebindings.rbac.authorization.k8s.io", of::<RoleBinding>()),
         ("configmaps", of::<ConfigMap>()),
         ("limitranges", of::<LimitRange>()),
+        ("secrets", of::<Secret>()),
     ]
 }
 
 impl Snapshot {
     /// Reads all namespaces with this prefix.
-    pub(super) async fn look(client: &Client, prefix: &str) -> Result<Self> {
+    pub(crate) async fn look(client: &Client, prefix: &str) -> Result<Self> {
         let params = ListParams::default();
         let is_ours = |name: &Option<String>| name.as_ref().is_some_and(|it| it.starts_with(prefix));
         let mut snapshot = Self::default();
@@ -95,12 +102,15 @@ impl Snapshot {
                     .insert((metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default()));
             }
         }
+        snapshot.forms = forms(client).await?;
+        snapshot.forms.retain(|(namespace, _), _| namespace.starts_with(prefix));
         for (name, resource) in resources() {
             for object in Api::<DynamicObject>::all_with(client.clone(), &resource).list(&params).await? {
                 let metadata = object.metadata;
                 let own = metadata.name.clone().unwrap_or_default();
                 if is_ours(&metadata.namespace) && !FOREIGN.contains(&&*own) {
                     let from = metadata.labels.as_ref().and_then(|it| it.get(labels::INHERITED_FROM));
+                    let from = from.or(metadata.annotations.as_ref().and_then(|it| it.get(FROM)));
                     let seen = Object {
                         uid: metadata.uid.unwrap_or_default(),
                         from: from.cloned(),
@@ -117,7 +127,7 @@ impl Snapshot {
     }
 
     /// The namespaces that others name as their parent, by tree labels.
-    pub(super) fn parents(&self) -> Vec<String> {
+    pub(crate) fn parents(&self) -> Vec<String> {
         let labels = self.namespaces.values().flat_map(|(_, labels)| labels);
         let nearest = labels.filter(|(_, depth)| *depth == "1");
         let parents = nearest.filter_map(|(key, _)| labels::tree_label_namespace(key));
@@ -126,7 +136,7 @@ impl Snapshot {
     }
 
     /// The effects from this snapshot to `after`. Of the objects of deleted namespaces, only those of `known` kinds are included.
-    pub(super) fn became(&self, after: &Self, known: &BTreeSet<String>) -> Effects {
+    pub(crate) fn became(&self, after: &Self, known: &BTreeSet<String>) -> Effects {
         let mut effects = Effects::default();
         for name in self.namespaces.keys().chain(after.namespaces.keys()) {
             let uid = |snapshot: &Self| snapshot.namespaces.get(name).map(|it| it.0.clone());
@@ -161,6 +171,16 @@ impl Snapshot {
                 effects.anchors.insert([action.to_owned(), namespace, name]);
             }
         }
+        for place in self.forms.keys().chain(after.forms.keys()) {
+            let action = match (self.forms.get(place), after.forms.get(place)) {
+                (None, _) => "create",
+                (_, None) => "delete",
+                (before, now) if before == now => continue,
+                _ => "change",
+            };
+            let ((namespace, name), stalled) = (place.clone(), after.forms.get(place).cloned().flatten());
+            effects.forms.insert([action.to_owned(), namespace, name, stalled.unwrap_or_default()]);
+        }
         for place in self.objects.keys().chain(after.objects.keys()) {
             let (resource, namespace, name) = place.clone();
             let gone = self.namespaces.contains_key(&namespace) && !after.namespaces.contains_key(&namespace);
@@ -179,7 +199,7 @@ impl Snapshot {
     }
 
     /// Fails unless each new copy has the content of its source.
-    pub(super) fn holds(&self, effects: &Effects) {
+    pub(crate) fn holds(&self, effects: &Effects) {
         for [action, resource, namespace, name, from] in effects.objects.iter().filter(|it| it[0] != "delete")
         {
             let at = |namespace: &String| {
@@ -190,9 +210,26 @@ impl Snapshot {
     }
 }
 
+/// All `SubNamespaces`; none where the API server does not serve them.
+async fn forms(client: &Client) -> Result<BTreeMap<(String, String), Option<String>>> {
+    let found = match Api::<SubNamespace>::all(client.clone()).list(&ListParams::default()).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => return Ok(BTreeMap::new()),
+        found => found?,
+    };
+    let stalled = |form: &SubNamespace| {
+        let mut conditions = form.status.iter().flat_map(|it| it.conditions.iter().flatten());
+        conditions.find(|it| it.type_ == "Stalled").map(|it| it.message.clone())
+    };
+    let place = |form: &SubNamespace| {
+        let metadata = &form.metadata;
+        (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
+    };
+    Ok(found.items.iter().map(|form| (place(form), stalled(form))).collect())
+}
+
 impl Effects {
     /// The effects of a plan in `-o json`.
-    pub(super) fn foretold(plan: &Value) -> Self {
+    pub(crate) fn foretold(plan: &Value) -> Self {
         let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let maybe = |value: &Value| value.as_str().map(str::to_owned);
@@ -219,6 +256,9 @@ impl Effects {
         for it in list(&plan["anchors"]) {
             effects.anchors.insert([text(&it["action"]), text(&it["namespace"]), text(&it["name"])]);
         }
+        for it in list(&plan["subNamespaces"]) {
+            effects.forms.insert(["action", "namespace", "name", "stalled"].map(|word| text(&it[word])));
+        }
         for it in list(&plan["objects"]).iter().filter(|it| !FOREIGN.iter().any(|name| it["name"] == *name)) {
             let words = ["action", "resource", "namespace", "name", "source"];
             effects.objects.insert(words.map(|word| text(&it[word])));
@@ -227,8 +267,8 @@ impl Effects {
     }
 
     /// The number of effects of each type.
-    pub(super) fn sizes(&self) -> [usize; 5] {
-        let Self { namespaces, labels, conditions, anchors, objects } = self;
+    pub(crate) fn sizes(&self) -> [usize; 5] {
+        let Self { namespaces, labels, conditions, anchors, objects, .. } = self;
         [namespaces.len(), labels.len(), conditions.len(), anchors.len(), objects.len()]
     }
 }

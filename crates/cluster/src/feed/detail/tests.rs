@@ -44,6 +44,7 @@ fn client(asked: Requests) -> Client {
             _ => "whole",
         };
         let is_watch = query.contains("watch=true");
+        assert!(is_watch || query.contains(&format!("limit={PAGE}")), "a page fits into memory: {query}");
         let of_copies = query.contains("labelSelector=hnc.x-k8s.io%2Finherited-from");
         let second = query.contains("continue=second");
         let what = match (is_watch, of_copies, second) {

@@ -1,7 +1,7 @@
 //! Writes copies to a fake API server with prepared responses, for cases that are hard to produce on a real one.
 
 use forest::plan::Action;
-use hns_cluster::quota_ledger::LedgerStore;
+use hns_cluster::stored::Store;
 
 use super::*;
 use crate::apply::Applier;
@@ -18,8 +18,8 @@ fn action(world: &World) -> Action {
 async fn apply(world: &World, server: &Server) -> WriteResult {
     let namespace = Name::from("leaf");
     let client = server.client();
-    let ledger = LedgerStore::new(client.clone(), "hnc-system");
-    let applier = Applier { client: &client, namespace: &namespace, forest: &world.forest, ledger: &ledger };
+    let store = Store::new(client.clone(), "hnc-system");
+    let applier = Applier { client: &client, namespace: &namespace, forest: &world.forest, store: &store };
     let result = applier.apply(&action(world)).await;
     assert!(server.is_exhausted(), "{:?}", server.methods());
     result
@@ -91,8 +91,8 @@ async fn a_restriction_is_never_deleted_first() {
     let Action::ReplaceCopy { key, version, source, content } = &action else { unreachable!("{action:?}") };
     let server = Server::answering([immutable()]);
     let (client, namespace) = (server.client(), Name::from("leaf"));
-    let ledger = LedgerStore::new(client.clone(), "hnc-system");
-    let applier = Applier { client: &client, namespace: &namespace, forest: &world.forest, ledger: &ledger };
+    let store = Store::new(client.clone(), "hnc-system");
+    let applier = Applier { client: &client, namespace: &namespace, forest: &world.forest, store: &store };
     let writer = CopyWriter { restricts: true, ..applier.copy(Form::Hnc, key) };
     let result = writer.replace(version, source, content).await;
     assert_eq!(server.methods(), ["PUT"]);
@@ -168,6 +168,29 @@ async fn after_a_conflict_the_object_is_read() {
     let result = apply(&World::of(&[copy("2", "11", "old")]), &server).await;
     assert_eq!((&result.outcome, result.facts.len()), (&Outcome::Conflict, 1), "{result:?}");
     assert_eq!(server.methods(), ["DELETE", "GET"]);
+}
+
+/// Somebody may change the managers of a copy all the time.
+#[tokio::test]
+async fn a_write_does_not_wait_for_who_changes_only_managers() {
+    let conflict = || failure(409, "Conflict", "the object has been modified");
+    let server = Server::answering([conflict(), copy("2", "12", "old"), copy("2", "14", "new")]);
+    assert_eq!(apply(&to_be_replaced(), &server).await.outcome, Outcome::Done);
+    let asked = server.asked();
+    assert_eq!(server.methods(), ["PUT", "GET", "PUT"]);
+    let metadata = &asked[2].2["metadata"];
+    assert_eq!((&metadata["uid"], &metadata["resourceVersion"]), (&json!("2"), &json!("")));
+
+    let server = Server::answering([conflict(), copy("2", "12", "old"), deleted()]);
+    assert_eq!(apply(&World::of(&[copy("2", "11", "old")]), &server).await.outcome, Outcome::Done);
+    assert_eq!(server.methods(), ["DELETE", "GET", "DELETE"]);
+    assert_eq!(server.asked()[2].2["preconditions"], json!({ "uid": "2" }));
+
+    for other in [copy("3", "12", "old"), secret("leaf", "2", "12", "old")] {
+        let server = Server::answering([conflict(), other]);
+        assert_eq!(apply(&to_be_replaced(), &server).await.outcome, Outcome::Conflict);
+        assert_eq!(server.methods(), ["PUT", "GET"]);
+    }
 }
 
 /// A user cannot keep an object that must be replaced by a finalizer on it.

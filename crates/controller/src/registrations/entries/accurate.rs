@@ -6,17 +6,18 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use super::super::RegistrationSettings;
 use super::super::cel::any_of;
 use super::super::conditions::accurate::lacks_finalizer;
-use super::super::conditions::{OLD_IS_GOING, condition, not_the_controller};
+use super::super::conditions::{OLD_IS_GOING, condition, not_the_controller, spec_or_owners_differ};
 use super::{Entry, FAIL_TIMEOUT, IGNORE_TIMEOUT, rule};
 
 const SUB_NAMESPACES: &str = "subnamespaces";
 
-/// A write that does not change the spec changes the status, or finalizers, which can be removed by hand. Nobody is exempt from
-/// judgment when deleting: a user who may set an owner reference could make the garbage collector delete a namespace with children.
+/// A write that changes neither the spec nor the owner references changes the status, or finalizers, which can be removed by hand. Nobody is
+/// exempt from judgment when deleting: a user who may set an owner reference could make the garbage collector delete a namespace with
+/// children.
 pub(super) fn sub_namespaces(settings: &RegistrationSettings) -> Entry {
     let can_be_refused = any_of(&[
         "request.operation == 'CREATE'".to_owned(),
-        "(request.operation == 'UPDATE' && object.?spec != oldObject.?spec)".to_owned(),
+        spec_or_owners_differ(),
         format!("(request.operation == 'DELETE' && !{OLD_IS_GOING})"),
     ]);
     Entry {

@@ -3,40 +3,68 @@
 //! The API server enforces what the status of a resource quota records. Only the control plane records it, so nobody else may change the
 //! status of a copy. And a resource quota that limits the number of restrictions, or of the bindings of those who are responsible for
 //! the namespace, would keep out what is copied from above. `hns-quotas` protects derived quotas.
+//!
+//! With Accurate's API, it also protects copies that restrict and follow their source: resource quotas, limit ranges and network policies.
+//! The controller restores such a copy. Without this policy, a user who changes it all the time is without the restriction for a part of
+//! the time.
+//! `hns-copies` protects HNC's copies.
 
 use forest::hnc::quota::COPIED;
+use hns_api::accurate::annotations::{FROM, MODE_UPDATE, PROPAGATE};
 use hns_api::{labels, names};
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 
 use super::super::RegistrationSettings;
-use super::super::cel::{list, literal};
-use super::super::conditions::{condition, not_the_controller, recorders_of_usage};
+use super::super::cel::{all_of, any_of, list, literal};
+use super::super::conditions::{
+    condition, is_the_namespace_controller, new_annotation, not_the_controller, old_annotation,
+    recorders_of_usage, same_content,
+};
 use super::super::entries::{managed_namespaces, rule};
 use super::{Policy, constraints, must_saying};
 
 pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPolicy {
+    let mut rules = vec![
+        rule("", &["resourcequotas"], &["CREATE", "UPDATE"]),
+        rule("", &["resourcequotas/status"], &["UPDATE"]),
+    ];
+    let key = literal(labels::INHERITED_FROM);
+    let mut copies = vec![format!("oldObject.metadata.?labels[?{key}].hasValue()")];
+    // A quota can have very many limits, so the loop is over the few that matter.
+    let limits = format!("{}.exists(k, {CHANGES})", list(&COPIED));
+    let (mut guarded, mut other) = (vec![limits.clone()], String::new());
+    if settings.accurate {
+        let verbs = ["UPDATE", "DELETE"];
+        rules.push(rule("", &["resourcequotas", "limitranges"], &verbs));
+        rules.push(rule("networking.k8s.io", &["networkpolicies"], &verbs));
+        copies.push(was_followed());
+        guarded.push(changes_followed());
+        other = format!(
+            "!({limits}) ?\n\
+             'this object is a copy from namespace \"' + {}.orValue('') + '\", which restricts this one; change or delete its source instead' :\n",
+            old_annotation(FROM)
+        );
+    }
     let guarded = format!(
         "request.?subResource.orValue('') == 'status' ?\n({}) :\n({})",
-        forges_usage(),
-        limits_copies()
+        forges_usage(&copies),
+        any_of(&guarded)
     );
     let mut policy = Policy {
         name: names::policies::RESOURCE_QUOTAS,
-        rules: vec![
-            rule("", &["resourcequotas"], &["CREATE", "UPDATE"]),
-            rule("", &["resourcequotas/status"], &["UPDATE"]),
-        ],
+        rules,
         conditions: vec![not_the_controller(settings), condition("changes-what-is-guarded", guarded)],
         variables: vec![],
         validations: vec![must_saying(
             "authorizer.group('').resource('resourcequotas').check('create').allowed()",
             "only an administrator of all namespaces may do this",
-            "request.?subResource.orValue('') == 'status' ?\n\
-             'this resource quota is a copy, and only the control plane records its usage' :\n\
-             'this quota would keep out what is copied from the namespaces above: only an administrator of all namespaces may limit ' +\n\
-             {}.filter(k, {changes}).join(', ')"
-                .replace("{}", &list(&COPIED))
-                .replace("{changes}", CHANGES),
+            format!(
+                "request.?subResource.orValue('') == 'status' ?\n\
+                 'this resource quota is a copy, and only the control plane records its usage' :\n\
+                 {other}'this quota would keep out what is copied from the namespaces above: only an administrator of all namespaces may limit ' +\n\
+                 {}.filter(k, {CHANGES}).join(', ')",
+                list(&COPIED)
+            ),
         )],
     }
     .build();
@@ -46,10 +74,10 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
     policy
 }
 
-fn forges_usage() -> String {
-    let key = literal(labels::INHERITED_FROM);
+fn forges_usage(copies: &[String]) -> String {
     format!(
-        "oldObject.metadata.?labels[?{key}].hasValue() &&\n!(request.userInfo.username in {}) &&\nobject.?status != oldObject.?status",
+        "({}) &&\n!(request.userInfo.username in {}) &&\nobject.?status != oldObject.?status",
+        any_of(copies),
         list(&recorders_of_usage())
     )
 }
@@ -58,7 +86,19 @@ fn forges_usage() -> String {
 const CHANGES: &str =
     "object.?spec.?hard[?k].hasValue() && object.?spec.?hard[?k] != oldObject.?spec.?hard[?k]";
 
-fn limits_copies() -> String {
-    // A quota can have very many limits, so the loop is over the few that matter.
-    format!("{}.exists(k, {CHANGES})", list(&COPIED))
+/// Whether the old object is a copy of Accurate's that follows its source.
+fn was_followed() -> String {
+    let mode = format!("{}.orValue('') == {}", old_annotation(PROPAGATE), literal(MODE_UPDATE));
+    format!("({})", all_of(&[format!("{}.orValue('') != ''", old_annotation(FROM)), mode]))
+}
+
+/// Whether such a copy changes, becomes something else, or is deleted before its namespace is.
+fn changes_followed() -> String {
+    let stays = [FROM, PROPAGATE].map(|key| format!("{} == {}", new_annotation(key), old_annotation(key)));
+    let same = all_of(&[all_of(&stays), same_content()]);
+    format!(
+        "({} &&\n(request.operation == 'DELETE' ? !({}) : !({same})))",
+        was_followed(),
+        is_the_namespace_controller()
+    )
 }

@@ -73,7 +73,7 @@ pub(super) fn targets(mutating_policies: bool) -> Vec<Target> {
         Target::new(Kind::Mutating, names::MUTATING_WEBHOOK_CONFIGURATION),
     ];
     let mutating = [Kind::MutatingPolicy, Kind::MutatingBinding];
-    let mutating = mutating.map(|kind| Target::new(kind, names::policies::NAMESPACE_LABELS));
+    let mutating = mutating.map(|kind| Target::new(kind, names::policies::DEFAULTS));
     let mutating = mutating.into_iter().filter(|_| mutating_policies);
     policies.chain(mutating).chain(webhooks).collect()
 }

@@ -31,7 +31,8 @@ pub(crate) enum Reach {
 }
 
 /// How far propagation reaches this namespace. It is frozen if it is in a cycle, if its upstream namespace does not exist or
-/// cannot be one, or if one of the two is in another hierarchy, too.
+/// cannot be one, or if one of the two is in another hierarchy, too. One that has passed to the other hierarchy is frozen while a
+/// namespace above it there is in both: its copies go when those of the other hierarchy can come.
 pub(crate) fn reach(forest: &Forest, id: Id) -> Reach {
     if !forest.is_managed(id) || forest.lasting_namespace(id).is_none() {
         return Reach::None;
@@ -41,7 +42,10 @@ pub(crate) fn reach(forest: &Forest, id: Id) -> Reach {
     if is_crossed(id) {
         return Reach::Frozen(Frozen::Crossed(name(id)));
     }
-    let Some(edge) = forest.tree.hop(id) else { return Reach::Alone };
+    let Some(edge) = forest.tree.hop(id) else {
+        let halted = forest.tree.halted_root(id).filter(|root| is_crossed(*root));
+        return halted.map_or(Reach::Alone, |root| Reach::Frozen(Frozen::Crossed(name(root))));
+    };
     let upstream = edge.upstream;
     if forest.namespace(upstream).is_none() {
         Reach::Frozen(Frozen::Missing(name(upstream)))
@@ -78,7 +82,7 @@ pub(crate) struct Place<'a> {
 
 impl<'a> Place<'a> {
     /// The place of a namespace in any state; `None` while Accurate's API is off.
-    pub(super) fn of(forest: &'a Forest, namespace: &str) -> Option<Self> {
+    pub(crate) fn of(forest: &'a Forest, namespace: &str) -> Option<Self> {
         let (settings, id) = (forest.accurate().settings()?, forest.id(namespace)?);
         Some(Self { forest, settings, id, upstream: forest.tree.hop(id).map(|edge| edge.upstream) })
     }
@@ -200,7 +204,7 @@ impl<'a> Place<'a> {
         self.forest.accurate().failure(self.forest.name(self.id), key)
     }
 
-    pub(super) fn object(&self, key: &ObjectKey) -> Option<&'a Object> {
+    pub(crate) fn object(&self, key: &ObjectKey) -> Option<&'a Object> {
         self.forest.object(self.id, key)
     }
 

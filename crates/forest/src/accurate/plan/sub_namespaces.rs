@@ -67,8 +67,10 @@ fn child(forest: &Forest, parent: Id, form: &SubNamespaceFact) -> Child {
     if !is_namespace_name(&form.name) || forest.settings().unmanaged(&form.name).is_some() {
         return Child::Stalled("InvalidName", format!("No sub-namespace can have the name {:?}", form.name));
     }
-    // Others name this one as their upstream namespace. It is not given to the one that waited for the name to become free.
-    let is_awaited = id.is_some_and(|id| !forest.tree.next_hops(id).is_empty());
+    // Others name this one as their upstream namespace, in either hierarchy. It is not given to the one that waited for the name to
+    // become free.
+    let is_awaited =
+        id.is_some_and(|id| !forest.tree.next_hops(id).is_empty() || !forest.downstream(id).is_empty());
     let waited = form.status.stalled.as_ref().is_some_and(|stalled| *stalled.reason == *CONFLICT);
     if is_awaited && waited { conflict() } else { Child::Missing }
 }
@@ -121,6 +123,9 @@ impl Changes {
             return;
         }
         let (child, version) = (form.name.clone(), form.version.clone());
-        self.change.push(AccurateAction::UpdateSubNamespace { child, version, finalizers, status }.into());
+        let was_stalled = form.status.stalled.is_some();
+        self.change.push(
+            AccurateAction::UpdateSubNamespace { child, version, finalizers, status, was_stalled }.into(),
+        );
     }
 }

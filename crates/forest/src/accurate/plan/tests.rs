@@ -8,7 +8,7 @@ use crate::accurate::settings::Settings;
 use crate::accurate::world::{binds, draw, draw_with, form, key, namespace, object, settings, version};
 use crate::accurate::{AccurateAction, keys};
 use crate::core::namespace::Applied;
-use crate::{Fact, Forest, HierarchyFact, Kind, NamespaceFact, Scope, hnc};
+use crate::{CrdState, Fact, Forest, HierarchyFact, Kind, NamespaceFact, Scope, hnc};
 
 /// Objects in a line: `"r/Role/a=update"`, with a source `"s/Role/a=update<r"`, and with content `"r/Secret/a=create:2"`.
 fn add(forest: &mut Forest, items: &str) {
@@ -372,6 +372,11 @@ fn a_form_has_its_namespace_or_says_why_not() {
         // While the definition is being deleted, no namespace is.
         forest.apply(AccurateFact::CrdIsBeingDeleted(true));
         assert!(!own(&forest, "r").iter().any(|it| it.contains(" namespace ")), "{world}, {child} {edit}");
+        // While those of HNC are, it is unknown which namespaces are in both hierarchies.
+        forest.apply(AccurateFact::CrdIsBeingDeleted(false));
+        forest.apply(Fact::Hnc(hnc::Fact::Crds(CrdState::BeingDeleted)));
+        let wanted: Vec<_> = wanted.into_iter().filter(|it| !it.starts_with("create")).collect();
+        assert_eq!(own(&forest, "r"), wanted, "{world}, {child} {edit}");
     }
 }
 
@@ -481,4 +486,31 @@ fn nothing_is_planned_before_everything_is_known_or_while_the_api_is_off() {
     let mut off = empty();
     world(&mut off, &["namespaces", "forms", "objects"]);
     assert!(plan(&off, "s", &Scope::whole()).is_empty() && plan(&off, "r", &Scope::whole()).is_empty());
+}
+
+/// A tree passes to HNC's hierarchy from its leaves, each namespace in one write. Until the last one has, no copy goes.
+#[test]
+fn copies_stay_until_the_whole_tree_has_passed_to_the_other_hierarchy() {
+    let mut forest = draw("r root, s ^r, t ^s, u ^r");
+    add(&mut forest, "r/Secret/a=update s/Secret/a=update<r t/Secret/a=update<s u/Secret/a=update<r");
+    let copies = |forest: &Forest| {
+        let all = ["s", "t", "u"];
+        let count =
+            |name: &&str| plan(forest, name, &Scope::whole()).actions().filter(|it| is_deletion(it)).count();
+        all.iter().map(count).sum::<usize>()
+    };
+    for (passing, parent, deleted) in [("t", "s", 0), ("s", "r", 0), ("u", "r", 3)] {
+        let annotations = [(crate::keys::SUBNAMESPACE_OF, parent)].into_iter().collect();
+        let Fact::Namespace(seen) = namespace(passing, "2") else { panic!() };
+        let change = forest.apply(Fact::Namespace(NamespaceFact { annotations, ..seen }));
+        assert_eq!(copies(&forest), deleted, "{passing} has passed");
+        assert!(change.namespaces.contains_key(passing));
+        if deleted > 0 {
+            assert!(["s", "t", "u"].iter().all(|name| change.namespaces.contains_key(*name)), "{change:?}");
+        }
+    }
+}
+
+fn is_deletion(action: &Action) -> bool {
+    matches!(action, Action::DeleteCopy { .. })
 }

@@ -5,15 +5,19 @@
 //! namespace that is excluded by name. A namespace that is already being deleted may lose its labels, and gets no others. An API
 //! server need not ask about anything else.
 
-use super::{forbidden, has_rights, may_bind, may_create_below, next_consent, structure_is_known};
+use super::{
+    forbidden, has_rights, may_bind, may_create_below, may_delete_below, next_consent, structure_is_known,
+};
 use crate::accurate::keys;
 use crate::accurate::place::Labelled;
 use crate::accurate::state::labels_of;
 use crate::core::fields::Pairs;
 use crate::core::name::Name;
+use crate::core::stream::Stream;
 use crate::core::tree::EdgeKind;
-use crate::core::verdict::{Answers, Check, Operation, Presence, User, Verdict, presence};
+use crate::core::verdict::{Answers, Check, Operation, ParentChange, Presence, User, Verdict, presence};
 use crate::dialects::Forest;
+use crate::hnc::rules::{link, parent_change};
 
 /// A request that creates, changes or deletes a namespace.
 #[derive(Debug, Clone)]
@@ -48,7 +52,7 @@ pub fn review(forest: &Forest, request: &Request<'_>, answers: &Answers) -> Verd
         Operation::Update => review.update(),
         Operation::Delete => review.delete(),
     });
-    judged.err().unwrap_or_else(Verdict::allow)
+    judged.err().unwrap_or_else(Verdict::allow).with_change(|| review.change())
 }
 
 /// The labels that say where a namespace is.
@@ -99,6 +103,18 @@ impl<'a> Review<'a> {
         self.is_in_one_hierarchy()?;
         self.next_consent()?;
         self.user_may_place()
+    }
+
+    /// The new place. Until it is seen, no other change of this namespace, or of one upstream of it, is allowed in either hierarchy: the
+    /// two could make a cycle, or put a namespace into both.
+    fn change(&self) -> Option<ParentChange> {
+        let Request { operation, name, .. } = self.request;
+        let upstream = self.after().edge().and_then(|(_, name)| self.forest.id(name));
+        let above = upstream.map(|id| self.forest.tree.hop_ancestry(id).path).unwrap_or_default();
+        let links = above.into_iter().map(|id| link(self.forest, self.forest.name(id).clone()));
+        let links = links.collect();
+        let change = parent_change(self.forest, name, Stream::NAMESPACES, [None, None]);
+        (*operation != Operation::Delete).then_some(ParentChange { links, ..change })
     }
 
     /// Walks upstream from the new labels.
@@ -217,20 +233,27 @@ impl<'a> Review<'a> {
         }
     }
 
-    /// A namespace gets objects of its upstream namespace, among them secrets and bindings. So the right to write namespaces is
-    /// not enough to give it one. A new namespace has no objects of other users yet.
+    /// A namespace gets objects of its upstream namespace, among them secrets, bindings and restrictions. So the right to write
+    /// namespaces is not enough to give it one, or to take it away. A new namespace has no objects of other users yet.
     fn user_may_place(&self) -> Check {
         let trusts = self.forest.accurate().settings().is_some_and(|it| it.trust_namespace_editors);
         let [old, new] = [self.before().edge(), self.after().edge()];
-        let Some((kind, upstream)) = new.filter(|_| !trusts && old != new) else { return Ok(()) };
+        if trusts || old == new {
+            return Ok(());
+        }
         let name = &self.request.name;
-        let label = match kind {
-            EdgeKind::Parent => keys::PARENT,
-            EdgeKind::Template => keys::TEMPLATE,
-        };
+        // Nothing comes from one that does not exist.
+        if let Some((kind, upstream)) = old.filter(|(_, upstream)| self.forest.has_seen(upstream)) {
+            has_rights(vec![may_delete_below(upstream)], self.answers, || {
+                format!("remove the label {}={upstream} from namespace {name:?}", label(kind))
+            })?;
+        }
+        let Some((kind, upstream)) = new else { return Ok(()) };
         let consents = (self.request.operation == Operation::Update).then(|| may_bind(name));
         let rights = [may_create_below(upstream)].into_iter().chain(consents).collect();
-        has_rights(rights, self.answers, || format!("set the label {label}={upstream} on namespace {name:?}"))
+        has_rights(rights, self.answers, || {
+            format!("set the label {}={upstream} on namespace {name:?}", label(kind))
+        })
     }
 
     /// Children may be deleted too if the operator allows it. A namespace that others name as their template stays in any case. One
@@ -242,6 +265,13 @@ impl<'a> Review<'a> {
             return Err(forbidden("child namespaces exist"));
         }
         Ok(())
+    }
+}
+
+fn label(kind: EdgeKind) -> &'static str {
+    match kind {
+        EdgeKind::Parent => keys::PARENT,
+        EdgeKind::Template => keys::TEMPLATE,
     }
 }
 

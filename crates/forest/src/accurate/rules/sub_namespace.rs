@@ -2,10 +2,11 @@
 //! and 7.4 of Accurate's contract).
 //!
 //! Accurate did not judge changes. Here the labels and annotations of a changed spec must be well-formed: with others, the controller
-//! could no longer write to the namespace.
+//! could no longer write to the namespace. And who adds an owner reference must have the right to delete: the garbage collector deletes
+//! the `SubNamespace` with its owner, and its namespace goes with it.
 
 use super::namespace::{has_next, not_in_hnc};
-use super::{forbidden, next_consent, structure_is_known};
+use super::{forbidden, has_rights, may_delete_below, next_consent, structure_is_known};
 use crate::accurate::keys;
 use crate::accurate::naming::Fit;
 use crate::accurate::place::Labelled;
@@ -23,7 +24,7 @@ const MOST_LABELS: usize = 100;
 /// The most bytes of all annotations of an object.
 const MOST_BYTES: usize = 256 << 10;
 
-/// A request that creates or deletes a `SubNamespace`, or changes its spec.
+/// A request that creates or deletes a `SubNamespace`, or changes its spec or its owner references.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// Create, update or delete.
@@ -38,6 +39,8 @@ pub struct Request {
     pub labels: Vec<(String, String)>,
     /// The same for `spec.annotations`.
     pub annotations: Vec<(String, String)>,
+    /// Whether there is an owner reference that was not there before.
+    pub adds_owner: bool,
 }
 
 /// All finalizers of a new `SubNamespace`: those that it has, and ours. `None` if it has ours.
@@ -57,7 +60,7 @@ pub fn review(forest: &Forest, request: &Request, answers: &Answers) -> Verdict 
         Operation::Update => refuse(&review.pair_faults()),
         Operation::Delete => structure_is_known(forest).and_then(|()| review.delete()),
     };
-    judged.err().unwrap_or_else(Verdict::allow)
+    judged.and_then(|()| review.user_may_add_owner()).err().unwrap_or_else(Verdict::allow)
 }
 
 /// All faults are reported at once.
@@ -94,6 +97,18 @@ impl Review<'_> {
         // It would be the missing parent of others, now or when the namespace is gone.
         not_in_hnc(forest, name)?;
         next_consent(forest, name, self.answers)
+    }
+
+    fn user_may_add_owner(&self) -> Check {
+        let Request { namespace, name, adds_owner, .. } = self.request;
+        if !adds_owner {
+            return Ok(());
+        }
+        has_rights(vec![may_delete_below(namespace)], self.answers, || {
+            format!(
+                "add an owner reference to the SubNamespace {name:?}, which would be deleted with its owner"
+            )
+        })
     }
 
     fn name_faults(&self) -> Vec<Cause> {

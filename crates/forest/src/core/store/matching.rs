@@ -30,6 +30,13 @@ impl Unverified {
         self
     }
 
+    /// The lists of these streams alone.
+    #[must_use]
+    pub fn only(mut self, streams: &[Stream]) -> Self {
+        self.0.retain(|stream, _| streams.contains(stream));
+        self
+    }
+
     pub(super) fn contains(&self, stream: Stream) -> bool {
         self.0.contains_key(&stream)
     }

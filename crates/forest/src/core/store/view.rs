@@ -113,6 +113,11 @@ impl Store {
         self.inherited_from(namespace, key).or_else(of_hop)
     }
 
+    /// Whether this copy, which goes hop by hop, has nothing of anybody else.
+    pub fn is_bare(&self, namespace: &str, key: &ObjectKey) -> bool {
+        self.known(namespace, key).and_then(Object::hop).is_some_and(|hop| hop.bare)
+    }
+
     /// Whether writing content with this digest would lose data: the object is no copy, or has other content.
     pub fn would_overwrite(&self, namespace: &str, key: &ObjectKey, given: Digest) -> bool {
         match self.known(namespace, key) {

@@ -19,8 +19,8 @@ impl Account {
         }
     }
 
-    /// The `ClusterRole` with its rights; its service account has the same name by default.
-    pub fn cluster_role(self) -> &'static str {
+    /// Its name, which is also that of the `ClusterRole` with its rights on the hierarchy, roles and role bindings.
+    pub fn name(self) -> &'static str {
         match self {
             Self::Webhook => "hns-webhook",
             Self::Controller => "hns-controller",
@@ -86,13 +86,20 @@ pub fn lacks<'a>(
 impl fmt::Display for Lack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { account, kind, verbs } = self;
-        let name = account.cluster_role();
+        let (name, resource) = (account.name(), kind.group_resource());
         write!(
             f,
-            "the service account {name} may not {} {} in all namespaces, so {}; grant it in the ClusterRole {name}",
+            "the service account {name} may not {} {resource} in all namespaces, so {}; ",
             verbs.join(", "),
-            kind.group_resource(),
             account.consequence()
-        )
+        )?;
+        if kind.is_rbac() {
+            write!(f, "grant it in the ClusterRole {name}")
+        } else {
+            write!(
+                f,
+                "add {resource} to propagation.resources of the chart, or grant it in the ClusterRole {name}-propagation"
+            )
+        }
     }
 }

@@ -230,10 +230,15 @@ fn missing_rights_are_named_by_account_and_kind() {
     };
     let texts: Vec<String> = lacks(kinds(), has).iter().map(ToString::to_string).collect();
     let [webhook, controller] = &texts[..] else { panic!("{texts:?}") };
-    for said in ["hns-webhook may not watch secrets", "ClusterRole hns-webhook"] {
+    for said in
+        ["hns-webhook may not watch secrets", "propagation.resources", "ClusterRole hns-webhook-propagation"]
+    {
         assert!(webhook.contains(said), "{webhook}");
     }
-    for said in ["hns-controller may not create, delete secrets", "ClusterRole hns-controller"] {
+    for said in ["hns-controller may not create, delete secrets", "ClusterRole hns-controller-propagation"] {
         assert!(controller.contains(said), "{controller}");
     }
+    let lacks = lacks(Resolution::enforced().settings(), |right| Some(right.account == Account::Webhook));
+    let roles = lacks[0].to_string();
+    assert!(roles.ends_with("grant it in the ClusterRole hns-controller"), "{roles}");
 }

@@ -85,7 +85,7 @@ impl Changes {
         is_meant: impl Fn(&ObjectKey) -> bool,
     ) {
         let forsaken = |key: &ObjectKey| match forest.object(id, key) {
-            Some(Object::Copy(copy)) if parent_is_missing && is_forsaken(forest, copy) => {
+            Some(Object::Copy(copy)) if parent_is_missing && is_forsaken(forest, key, copy) => {
                 Some(copy.version.get())
             }
             _ => None,

@@ -21,8 +21,8 @@ pub(crate) enum Reach<'a> {
     /// It is unmanaged, unknown or being deleted: nothing is written there.
     None,
     /// It is frozen: it is halted (it has a fault of its own), or an ancestor is halted. `root` is the nearest halted namespace.
-    /// No copy is written or deleted there, with one exception (`forsakes`): if the parent of `root` is missing, copies whose
-    /// source was deleted with its namespace are deleted.
+    /// No copy is written or deleted there, with one exception (`forsakes`): if the parent of `root` is missing, copies are deleted
+    /// that are forsaken ([`is_forsaken`]).
     Frozen { root: Id, forsakes: bool },
     /// Propagation works as usual.
     Full(Place<'a>),
@@ -41,10 +41,15 @@ pub(crate) fn reach(forest: &Forest, id: Id) -> Reach<'_> {
     }
 }
 
-/// Whether the source of a copy was deleted with its namespace.
-pub(crate) fn is_forsaken(forest: &Forest, copy: &Copy) -> bool {
-    let source = forest.id(&copy.inherited_from);
-    source.is_none_or(|source| forest.namespace(source).is_none()) && !copy.terminating
+/// Whether the source of a copy was deleted with its namespace. A binding gives access, so that it is enough if its source was deleted.
+pub(crate) fn is_forsaken(forest: &Forest, key: &ObjectKey, copy: &Copy) -> bool {
+    let is_gone = |namespace: Id| {
+        forest.namespace(namespace).is_none()
+            || forest.kind(key.kind).binds_subjects()
+                && forest.is_managed(namespace)
+                && forest.object(namespace, key).is_none()
+    };
+    forest.id(&copy.inherited_from).is_none_or(is_gone) && !copy.terminating
 }
 
 /// The decision about one object in a namespace that is not frozen.

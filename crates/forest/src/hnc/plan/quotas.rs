@@ -1,7 +1,5 @@
 //! The derived quota of a namespace, and the status of its hierarchical quotas (section 12 of docs/compatibility.md).
 
-use std::collections::HashSet;
-
 use super::{Action, HncAction};
 use crate::core::tree::Id;
 use crate::dialects::Forest;
@@ -44,9 +42,11 @@ fn is_derived_from(known: &DerivedQuotaFact, hard: &Resources, sources: &str) ->
 /// Nothing can be created in a namespace that is being deleted, and its quota is deleted with it.
 fn derived(forest: &Forest, id: Id) -> Option<HncAction> {
     forest.lasting_namespace(id)?;
-    let quotas = forest.quotas_above(id);
-    let hard = derived_limits(&quotas);
     let known = forest.derived_quota(id);
+    let mut quotas = forest.quotas_above(id);
+    // Others do not wait for them: users may write the status of their own quotas.
+    quotas.retain(|quota| !known.is_some_and(|known| brings_usage(forest, *quota, known)));
+    let hard = derived_limits(&quotas);
     if let Some(known) = known.filter(|known| known.terminating) {
         return Some(HncAction::FreeDerivedQuota { version: known.version.clone() });
     }
@@ -59,7 +59,7 @@ fn derived(forest: &Forest, id: Id) -> Option<HncAction> {
     let limits = limits_text(forest, &quotas, &hard, known.map_or("", |known| &known.limits));
     let is_right =
         |known: &DerivedQuotaFact| is_derived_from(known, &hard, &sources) && *known.limits == *limits;
-    if known.is_some_and(is_right) || known.is_some_and(|known| brings_usage(forest, &quotas, known)) {
+    if known.is_some_and(is_right) {
         return None;
     }
     let dropped =
@@ -70,14 +70,11 @@ fn derived(forest: &Forest, id: Id) -> Option<HncAction> {
 
 /// Whether a quota that says it is enforced would now also limit usage that there is. It must first say that it is not: the webhook
 /// may have allowed increases without knowing of this usage.
-fn brings_usage(forest: &Forest, quotas: &[Placed<'_>], known: &DerivedQuotaFact) -> bool {
-    let sources: HashSet<&str> = names_of_sources(&known.sources).collect();
+fn brings_usage(forest: &Forest, (at, quota): Placed<'_>, known: &DerivedQuotaFact) -> bool {
     let has_usage = |name: &str| known.used.get(name).is_some_and(|used| !used.is_zero());
-    quotas.iter().any(|(at, quota)| {
-        quota.status.says_enforced()
-            && quota.hard.keys().any(|name| has_usage(name))
-            && !sources.contains(&*full_name(forest.name(*at), &quota.name))
-    })
+    quota.status.says_enforced()
+        && quota.hard.keys().any(|name| has_usage(name))
+        && !names_of_sources(&known.sources).any(|it| *it == *full_name(forest.name(at), &quota.name))
 }
 
 fn statuses(forest: &Forest, id: Id) -> impl Iterator<Item = HncAction> {

@@ -43,6 +43,13 @@ pub const COPIED: [&str; 6] = [
 
 const HUGE_PAGES: [&str; 2] = ["hugepages-", "requests.hugepages-"];
 
+const KEPT_OUT: &str = "cannot be limited: the limit would keep out what is copied from the namespaces above";
+
+/// Whether the resource `full`, such as `roles.rbac.authorization.k8s.io`, has this name, with or without its group.
+fn is_called(full: &str, name: &str) -> bool {
+    full == name || full.split('.').next() == Some(name)
+}
+
 /// What is wrong with a limit, as a clause; `None` if the API server accepts it.
 pub fn fault(name: &str, limit: Quantity) -> Option<&'static str> {
     if let Some(fault) = qualified_name_fault(name) {
@@ -52,13 +59,17 @@ pub fn fault(name: &str, limit: Quantity) -> Option<&'static str> {
         || MEASURED.contains(&name)
         || HUGE_PAGES.iter().any(|prefix| name.starts_with(prefix))
         || name.contains('/');
+    let is_copied = |it: &&str| it.strip_prefix("count/").is_some_and(|it| is_called(it, name));
+    if !is_known && COPIED.iter().any(is_copied) {
+        return Some(KEPT_OUT);
+    }
     if !is_known {
         return Some(
             "is no resource that a quota can limit; for objects of other kinds use count/RESOURCE.GROUP",
         );
     }
     if COPIED.contains(&name) {
-        return Some("cannot be limited: the limit would keep out what is copied from the namespaces above");
+        return Some(KEPT_OUT);
     }
     if limit.is_negative() {
         return Some("must be greater than or equal to 0");
@@ -100,6 +111,20 @@ mod tests {
         ] {
             assert_eq!(never_counted(name), None, "{name}");
         }
+    }
+
+    #[test]
+    fn a_copied_kind_is_refused_by_any_name() {
+        let one: Quantity = "1".parse().unwrap();
+        for name in [
+            "roles",
+            "rolebindings.rbac.authorization.k8s.io",
+            "limitranges",
+            "count/roles.rbac.authorization.k8s.io",
+        ] {
+            assert_eq!(fault(name, one), Some(KEPT_OUT), "{name}");
+        }
+        assert!(fault("deployments", one).unwrap().contains("count/RESOURCE.GROUP"));
     }
 
     #[test]

@@ -53,11 +53,11 @@ pub fn review(forest: &Forest, request: &Request, answers: &Answers) -> Verdict 
         Operation::Delete => review.delete().map(|()| Vec::new()),
     };
     let verdict = judged.map_or_else(|verdict| verdict, Verdict::warn);
-    verdict.with_change(|| (request.operation == Operation::Create).then(|| creation(request)))
+    verdict.with_change(|| (request.operation == Operation::Create).then(|| creation(forest, request)))
 }
 
 /// The anchor creates a namespace, so no other request may name that as its missing parent before the anchor is seen.
-fn creation(request: &Request) -> ParentChange {
+fn creation(forest: &Forest, request: &Request) -> ParentChange {
     let Request { parent, child, .. } = request;
     ParentChange {
         child: child.clone(),
@@ -66,6 +66,7 @@ fn creation(request: &Request) -> ParentChange {
         missing_parent: None,
         added_to: Vec::new(),
         anchor_in: Some(parent.clone()),
+        consenting: forest.children(child),
     }
 }
 

@@ -58,7 +58,12 @@ fn judge(forest: &Forest, request: &Request, answers: &Answers) -> Check<Verdict
     }
     let served = request.served.as_ref().map_err(|why| unknown(why))?;
     let (old, new) = (resolve(&request.old, served), resolve(&request.new, served).with_trees(new_trees));
-    let mut warnings = makes_sense(&new.findings)?;
+    // Of two kinds that are served no more, one entry can be removed before the other.
+    let mut before = request.old.iter();
+    let only_removes = request.operation == Operation::Update
+        && old_trees == new_trees
+        && request.new.iter().all(|entry| before.any(|it| it == entry));
+    let mut warnings = makes_sense(&new.findings, only_removes)?;
     warnings.extend(missing_roots(forest, old_trees, &new.limits));
     warnings.extend(overwrites_nothing(forest, &old, &new, answers)?);
     warnings.extend(rights(&old, &new, answers)?);
@@ -78,10 +83,10 @@ fn unknown(why: &str) -> Verdict {
         .into()
 }
 
-/// Row 1. If nothing is known about an entry at the moment, the user gets a warning and no denial.
-fn makes_sense(findings: &[Finding]) -> Check<Vec<String>> {
+/// Row 1. If nothing is known about an entry at the moment, or others are only removed, the user gets a warning and no denial.
+fn makes_sense(findings: &[Finding], only_removes: bool) -> Check<Vec<String>> {
     let (in_doubt, faults): (Vec<&Finding>, Vec<&Finding>) =
-        findings.iter().partition(|finding| finding.fault == Fault::Unavailable);
+        findings.iter().partition(|finding| only_removes || finding.fault == Fault::Unavailable);
     if faults.is_empty() {
         return Ok(in_doubt.into_iter().map(Finding::to_string).collect());
     }

@@ -17,6 +17,7 @@ use crate::core::managed::Unmanaged;
 use crate::core::name::Name;
 use crate::core::name::is_namespace_name;
 use crate::core::stream::Stream;
+use crate::core::tree::Id;
 use crate::core::verdict::{Presence, presence, wait_for};
 use crate::dialects::Forest;
 use crate::hnc::condition::Halt;
@@ -141,12 +142,13 @@ impl Review<'_> {
         };
         self.user_has_authority()?;
         if let Some(parent) = &self.request.new.parent {
-            in_one_hierarchy(self.forest, [&self.request.namespace, parent])?;
+            self.is_in_one_hierarchy(parent)?;
             self.no_anchor_waits_for(parent)?;
             within_limits(self.forest, parent, &self.request.namespace)?;
             let both = (self.forest, self.answers);
             warnings.extend(no_conflicts(both, parent, &self.request.namespace)?);
             warnings.extend(exceeded_by_move(self.forest, parent, &self.request.namespace));
+            warnings.extend(self.is_frozen(parent));
         }
         self.concluded(warnings)
     }
@@ -310,15 +312,34 @@ impl Review<'_> {
     }
 
     fn waits_for(&self, parent: &Name) -> String {
-        let Request { namespace, old, .. } = self.request;
-        let leaves = old.parent.as_ref().map(|old| {
-            format!("; it leaves the tree of {old:?} at once, with the tree labels and the hierarchical quotas of that tree")
+        let Request { namespace, .. } = self.request;
+        let leaves = self.root_above().map(|root| {
+            format!("; it leaves the tree of {root:?} at once, with the tree labels and the hierarchical quotas of that tree")
         });
         format!(
             "the parent {parent:?} does not exist yet; until it does, {namespace:?} is halted: it keeps its copies, and nothing is \
              propagated to it{}",
             leaves.unwrap_or_default()
         )
+    }
+
+    /// A warning that nothing comes from a halted parent.
+    fn is_frozen(&self, parent: &Name) -> Option<String> {
+        let (forest, namespace) = (self.forest, &self.request.namespace);
+        let root = forest.halted_at(forest.id(parent)?)?;
+        let why = forest.own_halt(root)?.condition().message;
+        Some(format!(
+            "the parent {parent:?} is halted, so nothing is propagated to {namespace:?} until {:?} is repaired: {why}",
+            forest.name(root)
+        ))
+    }
+
+    /// The root of the tree that the namespace is in as a descendant.
+    fn root_above(&self) -> Option<&Name> {
+        let id = self.forest.id(&self.request.namespace)?;
+        let exists = |at: &Id| *at != id && self.forest.namespace(*at).is_some();
+        let root = self.forest.place(id).into_iter().rfind(exists)?;
+        Some(self.forest.name(root))
     }
 
     /// An anchor that waits for the name of the new parent will create it, and then its namespace is above this one. So an admin of
@@ -366,6 +387,22 @@ impl Review<'_> {
         forest.may_join(parent, child).map_err(|illegal| {
             Denial::conflict(format!("illegal parent {:?}: {illegal}", forest.name(parent))).into()
         })
+    }
+
+    /// A namespace of Accurate's may become a subnamespace of its parent there: so a tree can pass from one hierarchy to the other, from
+    /// its leaves to its root. Meanwhile the namespaces that have not passed are halted, so nothing that is revoked above reaches
+    /// those below them. So the user must be an admin of the namespace above all of them.
+    fn is_in_one_hierarchy(&self, parent: &Name) -> Check {
+        let namespace = &self.request.namespace;
+        let by_annotation = self.way == Way::Annotation;
+        if let Some(top) = self.forest.accurate_top(namespace, parent).filter(|_| by_annotation) {
+            let question = Question::IsAdmin(top.clone());
+            all_answered(std::slice::from_ref(&question), self.answers)?;
+            if self.answers[&question] == Answer::Yes {
+                return Ok(());
+            }
+        }
+        in_one_hierarchy(self.forest, [namespace, parent])
     }
 
     fn presence(&self, name: &Name) -> Check<Presence> {

@@ -25,7 +25,7 @@ fn words(question: &Question) -> String {
         Question::Has(right) => format!("{} {} in {}", right.verb, right.resource, right.namespace),
         Question::Namespace(name) => format!("live {name}"),
         Question::Account(Right { account, verb, resource, .. }) => {
-            format!("{} {verb} {resource}", account.cluster_role())
+            format!("{} {verb} {resource}", account.name())
         }
         Question::Await(WaitFor::Objects(kind)) => format!("await {}", kind.group_resource()),
         Question::Await(WaitFor::Namespace(name)) => format!("await {name}"),

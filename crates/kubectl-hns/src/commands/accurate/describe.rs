@@ -7,7 +7,7 @@ use hns_cluster::api::Api;
 use hns_cluster::configured_kinds::discover_groups;
 use hns_cluster::feed::api_resource;
 use hns_cluster::settings::accurate::{Settings, Watch};
-use hns_cluster::settings::in_force;
+use hns_cluster::settings::{SharedSettings, in_force};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -21,11 +21,11 @@ use crate::session::Session;
 use crate::table::{aligned, row};
 use crate::{Failure, Terminal, published};
 
-/// The Deployment of Accurate, and the volume in it that holds the configuration.
-const DEPLOYMENT: &str = "accurate-controller-manager";
+/// The volume in the Deployment of Accurate that holds the configuration.
 const VOLUME: &str = "config";
 /// The namespace of Accurate.
 const NAMESPACE: &str = "accurate";
+const DEPLOYMENT: &str = "accurate-controller-manager";
 
 /// Show the type, parent, template, children and propagated objects of a namespace.
 #[derive(Debug, Args)]
@@ -38,6 +38,10 @@ pub(crate) struct Arguments {
     /// of the installation of hns, or else that of Accurate in the namespace "accurate".
     #[arg(long, value_name = "NAMESPACE")]
     accurate_namespace: Option<String>,
+
+    /// Name of the Deployment of Accurate. Accurate's chart names it after the release, unless the release is "accurate".
+    #[arg(long, value_name = "NAME", default_value = DEPLOYMENT)]
+    accurate_deployment: String,
 }
 
 pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Terminal) -> Done {
@@ -48,7 +52,7 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
         None => None,
     };
     terminal.print(&head(name, &place, count));
-    let watches = watches(session, arguments.accurate_namespace.as_deref()).await?;
+    let watches = watches(session, arguments).await?;
     if watches.is_empty() {
         return Ok(());
     }
@@ -114,8 +118,9 @@ fn object(kind: &str, metadata: &ObjectMeta) -> Option<Vec<String>> {
 }
 
 /// The kinds that are propagated.
-async fn watches(session: &Session, named: Option<&str>) -> Result<Vec<Watch>, Failure> {
-    let of_accurate = async |namespace| of_accurate(session, namespace).await;
+async fn watches(session: &Session, arguments: &Arguments) -> Result<Vec<Watch>, Failure> {
+    let (named, deployment) = (arguments.accurate_namespace.as_deref(), &*arguments.accurate_deployment);
+    let of_accurate = async |namespace| of_accurate(session, namespace, deployment).await;
     let settings = match named {
         Some(namespace) => of_accurate(namespace).await?.or(of_hns(session).await?),
         None => match of_hns(session).await? {
@@ -125,28 +130,57 @@ async fn watches(session: &Session, named: Option<&str>) -> Result<Vec<Watch>, F
     };
     settings.map(|it| it.config.watches).ok_or_else(|| {
         Failure::new(format!(
-            "Error: no configuration was found: hns' settings do not enable Accurate's API, and Deployment {}/{DEPLOYMENT} does not exist",
+            "Error: no configuration was found: hns' settings do not enable Accurate's API, and Deployment {}/{deployment} does not exist",
             named.unwrap_or(NAMESPACE)
         ))
-        .with_hint("Name the namespace with --accurate-namespace, or that of hns with --installation.")
+        .with_hint(
+            "Name it with --accurate-namespace and --accurate-deployment, or the namespace of hns with --installation.",
+        )
     })
 }
 
-/// The settings that hns runs with, if it serves Accurate's API.
 async fn of_hns(session: &Session) -> Result<Option<Settings>, Failure> {
+    Ok(shared(session).await?.map(|it| it.accurate))
+}
+
+/// The settings that hns runs with, if it serves Accurate's API.
+pub(super) async fn shared(session: &Session) -> Result<Option<SharedSettings>, Failure> {
     let data = published::read(session).await;
     let data = data.map_err(|problem| failed("the settings of hns cannot be read", &problem))?;
     let found = data.map(|data| in_force(&data)).transpose();
     let found = found.map_err(|invalid| {
         Failure::new(format!("Error: the settings of hns are not understood: {invalid}"))
     })?;
-    Ok(found.flatten().map(|it| it.accurate).filter(|it| it.enabled))
+    Ok(found.flatten().filter(|it| it.accurate.enabled))
+}
+
+/// The same. It fails where hns does not serve the API.
+pub(super) async fn served(session: &Session) -> Result<SharedSettings, Failure> {
+    shared(session).await?.ok_or_else(|| {
+        Failure::new("Error: hns does not serve Accurate's API here, so it copies nothing in these trees")
+            .with_hint(
+                "Set accurate.enabled in the settings of hns, or name its namespace with --installation.",
+            )
+    })
+}
+
+/// Whether neither hns nor Accurate serves the API, as far as the user may see that.
+pub(crate) async fn is_unserved(session: &Session) -> bool {
+    let Ok(Some(data)) = published::read(session).await else { return false };
+    let is_off = in_force(&data).is_ok_and(|found| found.is_some_and(|it| !it.accurate.enabled));
+    is_off && !may_run(session).await
+}
+
+/// Whether Accurate runs in its usual namespace, or the user may not see whether it does.
+async fn may_run(session: &Session) -> bool {
+    let found = session.call(session.within::<Deployment>(NAMESPACE).get_metadata_opt(DEPLOYMENT)).await;
+    !matches!(found, Ok(None))
 }
 
 /// The configuration of Accurate's Deployment in this namespace; `None` if there is no such Deployment.
-async fn of_accurate(session: &Session, namespace: &str) -> Result<Option<Settings>, Failure> {
-    let what = format!("Deployment {namespace}/{DEPLOYMENT}");
-    let found = session.call(session.within::<Deployment>(namespace).get_opt(DEPLOYMENT)).await;
+async fn of_accurate(session: &Session, namespace: &str, name: &str) -> Result<Option<Settings>, Failure> {
+    let what = format!("Deployment {namespace}/{name}");
+    let found = session.call(session.within::<Deployment>(namespace).get_opt(name)).await;
     let found = found.map_err(|problem| failed(format_args!("{what} cannot be read"), &problem))?;
     let Some(deployment) = found else { return Ok(None) };
     let name = config_map(&deployment).ok_or_else(|| {

@@ -53,7 +53,7 @@ pub(super) async fn ensure(
 
 /// Deletes the `SubNamespace` after the controller has recorded that the namespace does not belong to it: otherwise the namespace
 /// could be deleted with it.
-pub(super) async fn release(session: &Session, parent: &str, name: &str) -> Result<(), Failure> {
+pub(in crate::commands) async fn release(session: &Session, parent: &str, name: &str) -> Result<(), Failure> {
     let api = session.within::<SubNamespace>(parent);
     let what = format!("SubNamespace {parent}/{name} cannot be deleted");
     let deadline = Instant::now() + PATIENCE;

@@ -13,11 +13,11 @@ use crate::{Failure, Terminal};
 pub(crate) struct SetType {
     /// The namespace.
     #[arg(value_name = "NAMESPACE", value_parser = crate::flags::namespace)]
-    namespace: String,
+    pub(super) namespace: String,
 
     /// root: it may have sub-namespaces. template: other namespaces may name it as their template. none: neither.
     #[arg(value_name = "TYPE")]
-    kind: String,
+    pub(super) kind: String,
 }
 
 /// Set the template of a namespace.
@@ -25,11 +25,11 @@ pub(crate) struct SetType {
 pub(crate) struct SetTemplate {
     /// The namespace, which gets copies of the objects in the template.
     #[arg(value_name = "NAMESPACE", value_parser = crate::flags::namespace)]
-    namespace: String,
+    pub(super) namespace: String,
 
     /// The template.
     #[arg(value_name = "TEMPLATE", value_parser = crate::flags::namespace)]
-    template: String,
+    pub(super) template: String,
 }
 
 /// Remove the template of a namespace.
@@ -37,7 +37,7 @@ pub(crate) struct SetTemplate {
 pub(crate) struct UnsetTemplate {
     /// The namespace.
     #[arg(value_name = "NAMESPACE", value_parser = crate::flags::namespace)]
-    namespace: String,
+    pub(super) namespace: String,
 }
 
 pub(crate) async fn set_type(arguments: &SetType, session: &Session, terminal: &Terminal) -> Done {
@@ -73,7 +73,7 @@ async fn set(session: &Session, namespace: &str, next: impl Fn(Place) -> Place) 
 }
 
 /// The value of the label for a type; `None` for no label.
-fn label_of(kind: &str) -> Result<Option<&str>, Failure> {
+pub(super) fn label_of(kind: &str) -> Result<Option<&str>, Failure> {
     match kind {
         TYPE_ROOT | TYPE_TEMPLATE => Ok(Some(kind)),
         "none" => Ok(None),

@@ -99,6 +99,7 @@ impl<'a> Namespaces<'a> {
             name: name.to_owned(),
             subnamespace: labels.is_some_and(|it| it.contains_key(PARENT)),
             excluded: false,
+            external_manager: None,
             terminating: seen.is_some_and(|it| it.deletion_timestamp.is_some()),
             conditions: Vec::new(),
             object: None,

@@ -4,19 +4,15 @@ use std::collections::BTreeMap;
 
 use hns_api::accurate::annotations::MOVED_FROM;
 use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE};
-use hns_cluster::api::Api;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DynamicObject, PostParams};
-use kube::core::ApiResource;
 
 use super::failed;
-use crate::Failure;
+use crate::commands::relocation;
 use crate::failure::Problem;
 use crate::session::Session;
-
-/// The number of attempts if the namespace was changed after it was read, for example by the controller.
-const ATTEMPTS: usize = 5;
+use crate::{Failure, optimistic};
 
 /// The place of a namespace. An empty value counts as none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -42,18 +38,23 @@ impl Place {
         }
     }
 
+    /// The labels that say it.
+    pub(super) fn labels(&self) -> [(&'static str, Option<&str>); 3] {
+        [(TYPE, &self.kind), (PARENT, &self.parent), (TEMPLATE, &self.template)]
+            .map(|(key, value)| (key, value.as_deref()))
+    }
+
     fn write(&self, metadata: &mut ObjectMeta) {
         let labels = metadata.labels.get_or_insert_default();
-        set(labels, TYPE, self.kind.as_ref());
-        set(labels, PARENT, self.parent.as_ref());
-        set(labels, TEMPLATE, self.template.as_ref());
-        set(metadata.annotations.get_or_insert_default(), MOVED_FROM, self.moved_from.as_ref());
+        self.labels().into_iter().for_each(|(key, value)| set(labels, key, value));
+        let annotations = metadata.annotations.get_or_insert_default();
+        set(annotations, MOVED_FROM, self.moved_from.as_deref());
     }
 }
 
-fn set(map: &mut BTreeMap<String, String>, key: &str, value: Option<&String>) {
+fn set(map: &mut BTreeMap<String, String>, key: &str, value: Option<&str>) {
     match value {
-        Some(value) => drop(map.insert(key.to_owned(), value.clone())),
+        Some(value) => drop(map.insert(key.to_owned(), value.to_owned())),
         None => drop(map.remove(key)),
     }
 }
@@ -79,30 +80,29 @@ pub(super) async fn change(
     mode: Mode,
     next: impl Fn(Place) -> Result<Place, Failure>,
 ) -> Result<bool, Failure> {
-    let api = Api::<DynamicObject>::all_with(session.client.clone(), &ApiResource::erase::<Namespace>(&()));
     let params = PostParams { dry_run: mode == Mode::DryRun, ..PostParams::default() };
-    let mut attempts = ATTEMPTS;
-    loop {
-        let read = session.call(api.get(name)).await;
-        let mut namespace = read.map_err(|problem| unreadable(name, &problem))?;
+    let edit = |namespace: &mut DynamicObject| {
         let present = Place::of(&namespace.metadata);
         let wanted = next(present.clone())?;
-        if wanted == present {
-            return Ok(false);
-        }
         wanted.write(&mut namespace.metadata);
+        Ok(wanted != present)
+    };
+    let mut attempts = optimistic::ATTEMPTS;
+    let again = |problem: &Problem| {
         attempts -= 1;
-        match session.call(api.replace(name, &params, &namespace)).await {
-            Ok(_) => return Ok(true),
-            Err(problem) if problem.is_stale() && attempts > 0 => {}
-            Err(problem) => {
-                return Err(failed(format_args!("namespace {name} cannot be changed"), &problem));
-            }
+        problem.is_stale() && attempts > 0
+    };
+    let api = relocation::namespaces(session);
+    let changed = optimistic::change((session, &api), (name, &params), edit, again).await?;
+    changed.map_err(|problem| {
+        if problem.is_not_found() {
+            return unreadable(name, &problem);
         }
-    }
+        failed(format_args!("namespace {name} cannot be changed"), &problem)
+    })
 }
 
-fn unreadable(name: &str, problem: &Problem) -> Failure {
+pub(super) fn unreadable(name: &str, problem: &Problem) -> Failure {
     let failure = failed(format_args!("namespace {name} cannot be read"), problem);
     if problem.is_not_found() {
         return failure.with_hint("`kubectl get namespaces` shows all namespaces.");

@@ -24,15 +24,15 @@ use crate::{Failure, Terminal};
 pub(crate) struct Move {
     /// The sub-namespace.
     #[arg(value_name = "NAMESPACE", value_parser = crate::flags::namespace)]
-    namespace: String,
+    pub(super) namespace: String,
 
     /// The new parent.
     #[arg(value_name = "PARENT", value_parser = crate::flags::namespace)]
-    parent: String,
+    pub(super) parent: String,
 
     /// Leave the original `SubNamespace`, whose status shows a conflict then.
     #[arg(long)]
-    leave_original: bool,
+    pub(super) leave_original: bool,
 }
 
 /// Make a namespace a sub-namespace.
@@ -42,11 +42,11 @@ pub(crate) struct Move {
 pub(crate) struct Graft {
     /// The namespace, which is not a sub-namespace.
     #[arg(value_name = "NAMESPACE", value_parser = crate::flags::namespace)]
-    namespace: String,
+    pub(super) namespace: String,
 
     /// The parent.
     #[arg(value_name = "PARENT", value_parser = crate::flags::namespace)]
-    parent: String,
+    pub(super) parent: String,
 }
 
 /// Make a sub-namespace a root, with everything below it.
@@ -56,16 +56,13 @@ pub(crate) struct Graft {
 pub(crate) struct Cut {
     /// The sub-namespace.
     #[arg(value_name = "NAMESPACE", value_parser = crate::flags::namespace)]
-    namespace: String,
+    pub(super) namespace: String,
 }
 
 pub(crate) async fn move_to(arguments: &Move, session: &Session, terminal: &Terminal) -> Done {
     let Move { namespace: name, parent: to, leave_original } = arguments;
     let place = place::read(session, name).await?;
-    let Some(from) = place.parent.clone() else {
-        return Err(no_sub_namespace(name)
-            .with_hint(format!("To make it one, use `kubectl accurate sub graft {name} {to}`.")));
-    };
+    let from = parent_of(&place, name, to)?;
     if let Some(earlier) = unfinished(&place, Some(to)) {
         let earlier = (!leave_original).then_some(earlier);
         finish(session, name, earlier).await.map_err(Failure::resumable)?;
@@ -77,9 +74,7 @@ pub(crate) async fn move_to(arguments: &Move, session: &Session, terminal: &Term
         terminal.line("parent is not changed");
         return Ok(());
     }
-    let original = forms::get(session, &from, name).await?;
-    let spec = spec_there(session, (&from, original.as_ref()), to, name).await?;
-    let goes = original.is_some() && !leave_original;
+    let (spec, goes) = forms_to_move(arguments, session, &from).await?;
     let mut rights = vec![Right::namespace("update", name)];
     rights.extend(spec.is_some().then(|| Right::of_form("create", to, "")));
     rights.extend(goes.then(|| Right::of_form("delete", &from, name)));
@@ -127,11 +122,7 @@ pub(crate) async fn cut(arguments: &Cut, session: &Session, terminal: &Terminal)
     let place = place::read(session, name).await?;
     let earlier = unfinished(&place, None);
     let Some(from) = &place.parent else {
-        let Some(earlier) = earlier else {
-            let failure = no_sub_namespace(name);
-            let is_root = place.kind.as_deref() == Some(TYPE_ROOT);
-            return Err(if is_root { failure.with_hint("It is a root namespace already.") } else { failure });
-        };
+        let Some(earlier) = earlier else { return Err(not_to_cut(&place, name)) };
         terminal.line(&format!("cut {name} as a root namespace"));
         return finish(session, name, Some(earlier)).await.map_err(Failure::resumable);
     };
@@ -150,15 +141,40 @@ pub(crate) async fn cut(arguments: &Cut, session: &Session, terminal: &Terminal)
     Ok(())
 }
 
-impl Right {
-    fn of_form(verb: &'static str, parent: &str, name: &str) -> Self {
-        let (namespace, name) = (parent.to_owned(), name.to_owned());
-        Self { verb, group: GROUP, resource: "subnamespaces", namespace, name }
-    }
+/// The parent of a sub-namespace that is to be moved.
+pub(super) fn parent_of(place: &Place, name: &str, to: &str) -> Result<String, Failure> {
+    place.parent.clone().ok_or_else(|| {
+        no_sub_namespace(name)
+            .with_hint(format!("To make it one, use `kubectl accurate sub graft {name} {to}`."))
+    })
+}
+
+/// The failure of a cut of what is no sub-namespace.
+pub(super) fn not_to_cut(place: &Place, name: &str) -> Failure {
+    let failure = no_sub_namespace(name);
+    let is_root = place.kind.as_deref() == Some(TYPE_ROOT);
+    if is_root { failure.with_hint("It is a root namespace already.") } else { failure }
+}
+
+/// The spec of the `SubNamespace` that a move has to create, if any, and whether the original has to be deleted.
+pub(super) async fn forms_to_move(
+    arguments: &Move,
+    session: &Session,
+    from: &str,
+) -> Result<(Option<SubNamespaceSpec>, bool), Failure> {
+    let Move { namespace: name, parent: to, leave_original } = arguments;
+    let original = forms::get(session, from, name).await?;
+    let spec = spec_there(session, (from, original.as_ref()), to, name).await?;
+    Ok((spec, original.is_some() && !leave_original))
 }
 
 /// The place below the new parent. `goes` says that the original `SubNamespace` is deleted afterwards.
-fn moved(place: Place, name: &str, (from, to): (&str, &str), goes: bool) -> Result<Place, Failure> {
+pub(super) fn moved(
+    place: Place,
+    name: &str,
+    (from, to): (&str, &str),
+    goes: bool,
+) -> Result<Place, Failure> {
     match place.parent.as_deref() {
         Some(parent) if parent == from => {
             let moved_from = goes.then(|| from.to_owned());
@@ -170,7 +186,7 @@ fn moved(place: Place, name: &str, (from, to): (&str, &str), goes: bool) -> Resu
 }
 
 /// The place of a namespace that becomes a sub-namespace.
-fn grafted(place: &Place, name: &str, to: &str) -> Result<Place, Failure> {
+pub(super) fn grafted(place: &Place, name: &str, to: &str) -> Result<Place, Failure> {
     match place.parent.as_deref().filter(|parent| *parent != to) {
         Some(parent) => Err(Failure::new(format!(
             "Error: {name} is a sub-namespace of {parent}, so it cannot be grafted"
@@ -181,7 +197,7 @@ fn grafted(place: &Place, name: &str, to: &str) -> Result<Place, Failure> {
 }
 
 /// The place of a sub-namespace that becomes a root. `goes` says that its `SubNamespace` is deleted afterwards.
-fn cut_off(place: Place, name: &str, from: &str, goes: bool) -> Result<Place, Failure> {
+pub(super) fn cut_off(place: Place, name: &str, from: &str, goes: bool) -> Result<Place, Failure> {
     if place.parent.as_deref() != Some(from) {
         return Err(changed_meanwhile(name));
     }
@@ -190,7 +206,7 @@ fn cut_off(place: Place, name: &str, from: &str, goes: bool) -> Result<Place, Fa
 }
 
 /// The namespace whose `SubNamespace` an interrupted command has left to be deleted. The one in `to` is needed again.
-fn unfinished<'a>(place: &'a Place, to: Option<&str>) -> Option<&'a str> {
+pub(super) fn unfinished<'a>(place: &'a Place, to: Option<&str>) -> Option<&'a str> {
     let owner = place.parent.as_deref();
     place.moved_from.as_deref().filter(|it| Some(*it) != to && Some(*it) != owner)
 }

@@ -17,11 +17,11 @@ use crate::{Failure, Terminal};
 pub(crate) struct Create {
     /// The name of the new namespace.
     #[arg(value_name = "NAME", value_parser = crate::flags::namespace)]
-    name: String,
+    pub(super) name: String,
 
     /// The parent, a root or a sub-namespace.
     #[arg(value_name = "PARENT", value_parser = crate::flags::namespace)]
-    parent: String,
+    pub(super) parent: String,
 
     /// Labels of the new namespace; can be repeated. The settings of the installation must allow their keys.
     #[arg(long, value_name = "KEY=VALUE,…", value_parser = pairs)]
@@ -37,7 +37,7 @@ pub(crate) struct Create {
 pub(crate) struct Delete {
     /// The sub-namespace.
     #[arg(value_name = "NAMESPACE", value_parser = crate::flags::namespace)]
-    name: String,
+    pub(super) name: String,
 }
 
 /// The value of one flag.
@@ -70,28 +70,44 @@ fn parts(text: &str) -> Vec<String> {
 
 impl Create {
     /// Of a key that is given twice, the last value counts, as in Accurate.
-    fn spec(&self) -> SubNamespaceSpec {
+    pub(super) fn spec(&self) -> SubNamespaceSpec {
         let map = |given: &[Pairs]| {
             let map: BTreeMap<_, _> = given.iter().flatten().cloned().collect();
             (!map.is_empty()).then_some(map)
         };
         SubNamespaceSpec { labels: map(&self.labels), annotations: map(&self.annotations) }
     }
+
+    /// Fails if there is a namespace of this name.
+    pub(super) async fn is_new(&self, session: &Session) -> Done {
+        let Self { name, parent, .. } = self;
+        match session.call(session.all::<Namespace>().get_metadata_opt(name)).await {
+            Ok(None) => Ok(()),
+            Ok(Some(_)) => {
+                Err(Failure::new(format!("Error: namespace {name} already exists")).with_hint(format!(
+                    "Choose another name; or make it a sub-namespace with `kubectl accurate sub graft {name} {parent}`."
+                )))
+            }
+            // An administrator of the parent need not have this right.
+            Err(problem) if problem.is_forbidden() => Ok(()),
+            Err(problem) => Err(failed(format_args!("namespace {name} cannot be read"), &problem)),
+        }
+    }
+}
+
+impl Delete {
+    /// The parent of the sub-namespace.
+    pub(super) async fn parent(&self, session: &Session) -> Result<String, Failure> {
+        place::read(session, &self.name).await?.parent.ok_or_else(|| {
+            super::no_sub_namespace(&self.name)
+                .with_hint("`kubectl accurate list` shows the sub-namespaces of all roots.")
+        })
+    }
 }
 
 pub(crate) async fn create(arguments: &Create, session: &Session, terminal: &Terminal) -> Done {
     let Create { name, parent, .. } = arguments;
-    match session.call(session.all::<Namespace>().get_metadata_opt(name)).await {
-        Ok(None) => {}
-        Ok(Some(_)) => {
-            return Err(Failure::new(format!("Error: namespace {name} already exists")).with_hint(format!(
-                "Choose another name; or make it a sub-namespace with `kubectl accurate sub graft {name} {parent}`."
-            )));
-        }
-        // An administrator of the parent need not have this right.
-        Err(problem) if problem.is_forbidden() => {}
-        Err(problem) => return Err(failed(format_args!("namespace {name} cannot be read"), &problem)),
-    }
+    arguments.is_new(session).await?;
     let form = SubNamespace::new(name, arguments.spec());
     let forms = session.within::<SubNamespace>(parent);
     session.call(forms.create(&PostParams::default(), &form)).await.map_err(|problem| {
@@ -108,10 +124,7 @@ pub(crate) async fn create(arguments: &Create, session: &Session, terminal: &Ter
 
 pub(crate) async fn delete(arguments: &Delete, session: &Session, terminal: &Terminal) -> Done {
     let name = &arguments.name;
-    let Some(parent) = place::read(session, name).await?.parent else {
-        return Err(super::no_sub_namespace(name)
-            .with_hint("`kubectl accurate list` shows the sub-namespaces of all roots."));
-    };
+    let parent = arguments.parent(session).await?;
     let forms = session.within::<SubNamespace>(&parent);
     session.call(forms.delete(name, &DeleteParams::default())).await.map_err(|problem| {
         let failure = failed(format_args!("SubNamespace {parent}/{name} cannot be deleted"), &problem);

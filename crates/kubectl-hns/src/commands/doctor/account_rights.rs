@@ -41,7 +41,7 @@ const COPY: [&str; 6] = ["get", "list", "watch", "create", "update", "delete"];
 
 /// The rights that the controller needs; `kinds` are the propagated kinds (group and resource) besides roles and role
 /// bindings.
-fn of_controller(kinds: &[(String, String)]) -> Vec<Right> {
+fn of_controller(kinds: &[Kind]) -> Vec<Right> {
     let mut all = rights(&["get", "list", "watch", "create", "patch", "delete"], "", "namespaces");
     all.extend(rights(
         &["get", "list", "watch", "create", "update"],
@@ -59,7 +59,7 @@ fn of_controller(kinds: &[(String, String)]) -> Vec<Right> {
 }
 
 /// The rights that the webhook needs.
-fn of_webhook(kinds: &[(String, String)]) -> Vec<Right> {
+fn of_webhook(kinds: &[Kind]) -> Vec<Right> {
     let mut all = rights(&READ, "", "namespaces");
     all.extend(rights(&READ, hns_api::GROUP, "hierarchyconfigurations"));
     for resource in ["subnamespaceanchors", "hncconfigurations"] {
@@ -82,7 +82,7 @@ pub(super) async fn check(session: &Session) -> Vec<Finding> {
     ];
     let mut findings = Vec::new();
     for (account, rights) in accounts {
-        findings.push(account_has(session, namespace, account, rights).await);
+        findings.push(account_has(session, (namespace, account), rights, &kinds).await);
     }
     findings.extend(for_quotas(session, namespace).await);
     findings
@@ -105,32 +105,52 @@ async fn for_quotas(session: &Session, namespace: &str) -> Option<Finding> {
     })
 }
 
-async fn account_has(session: &Session, namespace: &str, account: &str, rights: Vec<Right>) -> Finding {
-    let subject = format!("rights of {account}");
+/// The group and the resource of a kind.
+type Kind = (String, String);
+
+async fn account_has(
+    session: &Session,
+    (namespace, account): (&str, &str),
+    rights: Vec<Right>,
+    kinds: &[Kind],
+) -> Finding {
     let api = session.all::<SubjectAccessReview>();
     let mut missing = Vec::new();
     for right in rights {
         let review = review(namespace, account, &right);
         match session.call(api.create(&PostParams::default(), &review)).await {
             Ok(answer) if answer.status.as_ref().is_some_and(|it| it.allowed) => {}
-            Ok(_) => missing.push(right.to_string()),
-            Err(problem) => return Finding::unread(subject, &problem),
+            Ok(_) => missing.push(right),
+            Err(problem) => return Finding::unread(format!("rights of {account}"), &problem),
         }
     }
-    finding(subject, &missing)
+    finding(account, &missing, kinds)
 }
 
-fn finding(subject: String, missing: &[String]) -> Finding {
+fn finding(account: &str, missing: &[Right], kinds: &[Kind]) -> Finding {
+    let subject = format!("rights of {account}");
     if missing.is_empty() {
         return Finding::ok(subject, "sufficient");
     }
-    let text = format!("it may not {}", some(missing));
-    Finding::wrong(
-        subject,
-        text,
-        "Apply the manifests' roles (`kubectl apply -f config/default.yaml`). Kinds that are configured beside roles and rolebindings \
-         need a role of their own for both accounts.",
-    )
+    let is_of_kind =
+        |right: &&Right| kinds.iter().any(|(group, name)| (group, name) == (&right.group, &right.resource));
+    let (of_kinds, own): (Vec<&Right>, Vec<&Right>) = missing.iter().partition(is_of_kind);
+    let mut hints = Vec::new();
+    if !own.is_empty() {
+        hints.push(format!(
+            "The ClusterRole {account} lacks them, or its binding. `helm upgrade` restores both; without Helm, `kubectl auth reconcile -f \
+             config/default.yaml` does, or with the file that was installed: it changes only roles and bindings, and skips \
+             the rest."
+        ));
+    }
+    if !of_kinds.is_empty() {
+        hints.push(format!(
+            "To allow a kind, add it to propagation.resources of the chart, or to the ClusterRole {account}-propagation. To propagate \
+             it no more: `kubectl hns config delete-type`."
+        ));
+    }
+    let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
+    Finding::wrong(subject, format!("it may not {}", some(&missing)), hints.join("\n"))
 }
 
 fn review(namespace: &str, account: &str, right: &Right) -> SubjectAccessReview {
@@ -154,7 +174,7 @@ fn review(namespace: &str, account: &str, right: &Right) -> SubjectAccessReview 
 }
 
 /// The configured kinds that are propagated; empty if they cannot be read, which another check reports.
-async fn kinds(session: &Session) -> Vec<(String, String)> {
+async fn kinds(session: &Session) -> Vec<Kind> {
     let api = session.all::<HNCConfiguration>();
     let config = session.call(api.get_opt(names::HNC_CONFIGURATION)).await;
     let status = config.ok().flatten().and_then(|it| it.status).unwrap_or_default();
@@ -186,8 +206,14 @@ mod tests {
     #[test]
     fn missing_rights_are_named() {
         let right = Right { verb: "bind", group: RBAC.into(), resource: "roles".into() };
-        let finding = finding("rights of x".into(), &[right.to_string()]);
-        assert_eq!(finding.level, Level::Wrong);
-        assert_eq!(finding.text, "it may not bind roles.rbac.authorization.k8s.io");
+        let own = finding("x", std::slice::from_ref(&right), &[]);
+        assert_eq!(own.level, Level::Wrong);
+        assert_eq!(own.text, "it may not bind roles.rbac.authorization.k8s.io");
+        let hint = own.hint.unwrap();
+        assert!(hint.contains("kubectl auth reconcile") && !hint.contains("x-propagation"), "{hint}");
+        let of_kind = Right { verb: "list", group: "batch".into(), resource: "jobs".into() };
+        let kinds = [("batch".to_owned(), "jobs".to_owned())];
+        let hint = finding("x", &[of_kind], &kinds).hint.unwrap();
+        assert!(hint.contains("ClusterRole x-propagation") && !hint.contains("reconcile"), "{hint}");
     }
 }

@@ -7,20 +7,26 @@ use forest::accurate::SubNamespaceFact;
 use forest::accurate::why::{Frozen, frozen};
 use forest::{EdgeKind, Forest};
 use hns_api::accurate::GROUP;
+use hns_api::accurate::SubNamespace;
 use hns_api::accurate::annotations::MOVED_FROM;
 use hns_api::accurate::conditions::CONFLICT;
 use hns_api::accurate::labels::PARENT;
+use hns_cluster::api::Api;
 use hns_cluster::settings::SharedSettings;
+use kube::CustomResourceExt;
+use kube::api::{DynamicObject, ListParams};
+use kube::core::ObjectMeta;
 
 use super::{Finding, some};
 use crate::accurate_trees::{self, AccurateTrees};
+use crate::commands::accurate::describe;
 use crate::session::Session;
 
 const SUBJECT: &str = "trees of Accurate";
 
 pub(super) async fn check(session: &Session, settings: &SharedSettings) -> Vec<Finding> {
     if !settings.accurate.enabled {
-        return Vec::new();
+        return unserved(session).await.into_iter().collect();
     }
     let AccurateTrees { namespaces, forms, forest } = match accurate_trees::read(session, settings).await {
         Ok(trees) => trees,
@@ -39,6 +45,29 @@ pub(super) async fn check(session: &Session, settings: &SharedSettings) -> Vec<F
     findings
 }
 
+/// `SubNamespaces` that no program processes.
+async fn unserved(session: &Session) -> Option<Finding> {
+    let api = Api::<DynamicObject>::all_with(session.client.clone(), &SubNamespace::api_resource());
+    let forms = session.list_metadata(&api, &ListParams::default()).await.ok().filter(|it| !it.is_empty())?;
+    if !describe::is_unserved(session).await {
+        return None;
+    }
+    let name = |it: &ObjectMeta| {
+        let [namespace, name] = [&it.namespace, &it.name].map(|it| it.as_deref().unwrap_or_default());
+        format!("{namespace}/{name}")
+    };
+    let names: Vec<String> = forms.iter().map(|it| name(&it.metadata)).collect();
+    Some(Finding::wrong(
+        SUBJECT,
+        format!(
+            "nothing acts on the SubNamespaces {}: the settings do not enable Accurate's API",
+            some(&names)
+        ),
+        "Set accurate.enabled in the settings of hns, or delete them. If Accurate itself runs in another namespace than accurate, all \
+         is well.",
+    ))
+}
+
 /// The namespaces that nothing reaches, by reason.
 fn misplaced(forest: &Forest) -> Vec<Finding> {
     let mut reasons: BTreeMap<(String, &str), Vec<String>> = BTreeMap::new();
@@ -53,11 +82,12 @@ fn misplaced(forest: &Forest) -> Vec<Finding> {
 }
 
 /// Why nothing is copied to a namespace, and what to do.
-fn reason(why: &Frozen) -> (String, &'static str) {
+pub(crate) fn reason(why: &Frozen) -> (String, &'static str) {
     match why {
         Frozen::Crossed(name) => (
             format!("{name} is in a hierarchy of hnc.x-k8s.io, too"),
-            "Remove its parent, children and anchors there, or its labels accurate.cybozu.com/….",
+            "Remove its parent, children and anchors there, or its labels accurate.cybozu.com/…. If `kubectl hns convert ROOT --to hnc` was \
+             interrupted, run it again.",
         ),
         Frozen::Missing(name) => (
             format!("{name}, the parent or template, does not exist"),

@@ -66,7 +66,7 @@ fn finding(name: &str, found: Option<&CustomResourceDefinition>, installation: &
             "Wait until it is deleted; until then, the hierarchy does not change. {}",
             restore(name, installation)
         );
-        return Some(Finding::wrong(subject, "is being deleted, and every object of it", hint));
+        return Some(Finding::wrong(subject, "is being deleted, with all its objects", hint));
     }
     let served = found.spec.versions.iter().any(|it| it.name == hns_api::VERSION && it.served);
     let conditions = found.status.iter().flat_map(|it| it.conditions.iter().flatten());
@@ -85,7 +85,7 @@ fn restore(name: &str, installation: &str) -> String {
     let lost = if name == HierarchyConfiguration::crd_name() {
         "The controller would treat full namespaces as roots, and delete the copies in them."
     } else {
-        "The objects of the definition are lost, and must be there before the controller starts."
+        "Its objects are lost: create them again before the controller starts."
     };
     format!(
         "Do not apply the definitions while the controller runs. {lost}\nStop it (`kubectl scale deployment {} -n {installation} \

@@ -128,7 +128,7 @@ async fn registrations(session: &Session, needed: &[&str]) -> (Vec<Finding>, Opt
 async fn labels_by_policy(session: &Session) -> bool {
     let kind = GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", "MutatingAdmissionPolicyBinding");
     let bindings = Api::<DynamicObject>::all_with(session.client.clone(), &ApiResource::from_gvk(&kind));
-    let found = session.call(bindings.get_metadata_opt(names::policies::NAMESPACE_LABELS)).await;
+    let found = session.call(bindings.get_metadata_opt(names::policies::DEFAULTS)).await;
     found.is_ok_and(|it| it.is_some())
 }
 
@@ -239,8 +239,9 @@ fn deployment(name: &str, namespace: &str, found: Option<&Deployment>, runs: boo
         return Finding::wrong(
             subject,
             text,
-            "Install it (`kubectl apply -f config/default.yaml`; not while definitions are missing and a controller runs elsewhere), or name \
-             another namespace with --installation.",
+            "Install hns again as it was (`helm upgrade`, or `kubectl apply -f config/default.yaml`, which also sets settings, images \
+             and rights to those of that file; not while definitions are missing and a controller runs elsewhere), or name another \
+             namespace with --installation.",
         );
     };
     let wanted = found.spec.as_ref().and_then(|it| it.replicas).unwrap_or(1);

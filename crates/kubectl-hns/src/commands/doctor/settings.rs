@@ -16,7 +16,7 @@ const SUBJECT: &str = "settings";
 const INITIAL_ADMIN: &str = "setting initialAdmin";
 
 /// The settings in force, or the defaults. [`check`] reports settings that cannot be read.
-pub(super) async fn or_default(session: &Session) -> SharedSettings {
+pub(in crate::commands) async fn or_default(session: &Session) -> SharedSettings {
     let data = published::read(session).await.ok().flatten().unwrap_or_default();
     in_force(&data).ok().flatten().unwrap_or_default()
 }

@@ -2,21 +2,27 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use forest::{AnchorFact, Name};
-use hns_api::{anchor_states, annotations, conditions};
+use forest::{AnchorFact, Name, Settings};
+use hns_api::{anchor_states, annotations, conditions, labels};
 
 use super::{Finding, some};
 use crate::copies::{Objects, Wrong};
 use crate::lines::printable;
+use crate::published;
 use crate::session::Session;
 use crate::structure::{self, Extent, Structure};
 
-/// Runs these checks. If the user may not list namespaces, only a note is returned.
+/// Runs these checks. For a user who may not list namespaces, around the namespace of `-n`, or not at all.
 pub(super) async fn check(session: &Session) -> Vec<Finding> {
-    let mut structure = match structure::read(session, Extent::Below(&[])).await {
-        Ok(structure) if structure.notes.is_empty() => structure,
+    let own = [session.namespace.clone()];
+    let extent = if session.names_namespace { Extent::Around(&own) } else { Extent::Below(&[]) };
+    let (settings, _) = Box::pin(published::settings(session)).await;
+    let mut structure = match structure::read(session, extent).await {
+        Ok(structure) if structure.is_whole => structure,
+        Ok(structure) if session.names_namespace => return partial(&structure, &settings),
         Ok(_) => {
-            let text = "you may not list namespaces and hierarchyconfigurations, so trees were not checked";
+            let text = "you may not list namespaces and hierarchyconfigurations, so trees were not checked; with -n, the tree \
+                        around a namespace of yours is";
             return vec![Finding::note("trees", text)];
         }
         Err(failure) => {
@@ -25,15 +31,14 @@ pub(super) async fn check(session: &Session) -> Vec<Finding> {
         }
     };
     let of_anchors = match structure::add_anchors(session, &mut structure).await {
-        Ok(true) => Ok(anchors(&structure)),
+        Ok(true) => Ok(anchors(&structure, &settings)),
         Ok(false) => Err(Finding::note("anchors", "you may not list them, so they were not checked")),
         Err(failure) => Err(Finding::note("anchors", failure.text)),
     };
-    let mut findings = check_structure(&structure, of_anchors.is_ok());
+    let mut findings = check_structure(&structure, &settings, of_anchors.is_ok());
     findings.extend(of_anchors.unwrap_or_else(|note| vec![note]));
     if findings.is_empty() {
-        let text = format!("{} namespaces, none with a condition", structure.namespaces.len());
-        findings.push(Finding::ok("trees", text));
+        findings.push(fine(structure.namespaces.len()));
     }
     let everywhere: BTreeSet<Name> = structure.namespaces.keys().cloned().collect();
     findings.extend(match Objects::read(session, structure).await {
@@ -47,41 +52,98 @@ pub(super) async fn check(session: &Session) -> Vec<Finding> {
     findings
 }
 
+fn fine(namespaces: usize) -> Finding {
+    Finding::ok("trees", format!("{namespaces} namespaces, none with a condition"))
+}
+
+/// What the user may read around a namespace, without copies.
+fn partial(structure: &Structure, settings: &Settings) -> Vec<Finding> {
+    let mut findings = check_structure(structure, settings, true);
+    findings.extend(anchors(structure, settings));
+    if findings.is_empty() {
+        findings.push(fine(structure.hierarchies.len()));
+    }
+    let notes = structure.notes.iter().map(String::as_str).chain(["copies were not checked"]);
+    findings.extend(notes.map(|note| Finding::note("trees", note)));
+    findings
+}
+
 /// Cycles and missing parents of the configured hierarchy, and the conditions that the controller reports, except about anchors if
-/// these are checked as well.
-fn check_structure(structure: &Structure, checks_anchors: bool) -> Vec<Finding> {
+/// these are checked as well. What is said of excluded namespaces has no effect.
+fn check_structure(structure: &Structure, settings: &Settings, checks_anchors: bool) -> Vec<Finding> {
     let forest = structure.forest();
     let mut findings = Vec::new();
     let mut cycles = BTreeSet::new();
     let mut orphans: BTreeMap<Name, Vec<String>> = BTreeMap::new();
-    for name in structure.namespaces.keys() {
+    for name in structure.namespaces.keys().filter(|name| settings.is_managed(name)) {
         if let Some(cycle) = forest.cycle(name) {
-            cycles.insert(cycle.iter().map(ToString::to_string).collect::<Vec<_>>().join(" <- "));
+            cycles.insert(cycle);
         } else if let Some(parent) = forest.parent(name).filter(|parent| !forest.exists(parent)) {
             orphans.entry(parent.clone()).or_default().push(name.to_string());
         }
     }
     for cycle in cycles {
-        let hint = "Make one of them a root (`kubectl hns set NAMESPACE --root`), or a child of a namespace outside the cycle (`--parent PARENT`).";
-        findings.push(Finding::wrong("cycle", cycle, hint));
+        let hint = way_out(structure, &cycle);
+        let members: Vec<&str> = cycle.iter().map(|it| &**it).collect();
+        findings.push(Finding::wrong("cycle", members.join(" <- "), hint));
     }
     for (parent, orphans) in orphans {
-        let orphan = &orphans[0];
-        let hint = if structure.is_subnamespace(orphan) {
-            format!(
-                "Create namespace {parent}, or move the subnamespace: `kubectl hns move {orphan} --to PARENT`."
-            )
-        } else {
-            format!(
-                "Create namespace {parent}, or set another parent: `kubectl hns set {orphan} --parent PARENT`, or --root."
-            )
-        };
+        let hint = adoption(structure, &parent, &orphans[0]);
         let text = format!("{parent} does not exist; it is the parent of {}", some(&orphans));
         findings.push(Finding::wrong("missing parent", text, hint));
     }
-    findings.extend(reported(structure, checks_anchors));
+    findings.extend(reported(structure, settings, checks_anchors));
     findings
 }
+
+/// How a member leaves a cycle. A subnamespace cannot become a root.
+fn way_out(structure: &Structure, cycle: &[Name]) -> String {
+    let elsewhere = |name: &str| elsewhere(structure, name, "PARENT");
+    match cycle.iter().find(|name| !structure.is_subnamespace(name)) {
+        Some(name) => format!(
+            "Make {name} a root (`kubectl hns set {name} --root`), or a child of a namespace outside the cycle ({}).",
+            elsewhere(name)
+        ),
+        None => format!("Give one of them a parent outside the cycle, such as: {}.", elsewhere(&cycle[0])),
+    }
+}
+
+/// The command that gives a namespace another parent.
+fn elsewhere(structure: &Structure, name: &str, to: &str) -> String {
+    if structure.is_subnamespace(name) {
+        format!("`kubectl hns move {name} --to {to}`")
+    } else {
+        format!("`kubectl hns set {name} --parent {to}`")
+    }
+}
+
+/// What to do about a namespace whose parent is missing. Its tree labels still say where it was.
+fn adoption(structure: &Structure, parent: &str, orphan: &str) -> String {
+    let elsewhere = |to: &str| elsewhere(structure, orphan, to);
+    let Some(ancestor) = former_ancestor(structure, parent, orphan) else {
+        return format!("Create namespace {parent}, or set another parent: {}.", elsewhere("PARENT"));
+    };
+    format!(
+        "It was below {ancestor}, whose copies and restrictions it keeps: {} leaves it there. If you create {parent} as a root, \
+         {orphan} leaves the tree of {ancestor}, and loses these.",
+        elsewhere(ancestor)
+    )
+}
+
+/// The nearest existing ancestor in the tree labels of `orphan`, other than its missing parent.
+fn former_ancestor<'a>(structure: &'a Structure, parent: &str, orphan: &str) -> Option<&'a str> {
+    let marks = structure.namespaces.get(orphan)?.labels.iter();
+    let depth = |(key, value): (&'a str, &str)| {
+        let ancestor = labels::tree_label_namespace(key)?;
+        let is_other =
+            ancestor != orphan && ancestor != parent && structure.namespaces.contains_key(ancestor);
+        Some((value.parse::<u64>().ok().filter(|_| is_other)?, ancestor))
+    };
+    marks.filter_map(depth).min().map(|(_, ancestor)| ancestor)
+}
+
+/// What the controller says of conflicts.
+const IN_THE_WAY: &str = "stand in the way of";
 
 /// The reasons that the checks above report already.
 const SEEN: [&str; 3] = [
@@ -91,13 +153,13 @@ const SEEN: [&str; 3] = [
     conditions::activities_halted::ANCESTOR_HALT_ACTIVITIES,
 ];
 
-fn reported(structure: &Structure, checks_anchors: bool) -> Vec<Finding> {
+fn reported(structure: &Structure, settings: &Settings, checks_anchors: bool) -> Vec<Finding> {
     let is_seen = |reason: &str| {
         let is_about_anchors = reason == conditions::bad_namespace::SUBNAMESPACE_ANCHOR_MISSING;
         SEEN.contains(&reason) || (checks_anchors && is_about_anchors)
     };
     let mut shown: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
-    for name in structure.hierarchies.keys() {
+    for name in structure.hierarchies.keys().filter(|name| settings.is_managed(name)) {
         for condition in structure.conditions(name).iter().filter(|it| !is_seen(&it.reason)) {
             let kind = format!("{} ({})", condition.type_, condition.reason);
             shown
@@ -108,18 +170,29 @@ fn reported(structure: &Structure, checks_anchors: bool) -> Vec<Finding> {
     }
     let finding = |((kind, message), names): ((String, String), Vec<String>)| {
         let reason = kind.rsplit_once('(').map_or("", |(_, it)| it.trim_end_matches(')'));
-        let hint = remedy(reason, &names[0]);
+        let hint = remedy((reason, &message), &names[0], structure);
         Finding::wrong(format!("condition {kind}"), format!("{}: {message}", some(&names)), hint)
     };
     shown.into_iter().map(finding).collect()
 }
 
-/// What to do about a condition with this reason in the namespace `name`; the table of conditions in docs/concepts.md says the same.
-fn remedy(reason: &str, name: &str) -> String {
+/// The object that sets the managed values of a namespace: those of a subnamespace follow its anchor.
+fn holder(structure: &Structure, name: &str) -> String {
+    let annotations = structure.namespaces.get(name).map(|it| &it.annotations);
+    match annotations.and_then(|it| it.get(annotations::SUBNAMESPACE_OF)).filter(|it| !it.is_empty()) {
+        Some(parent) => format!("the anchor {name} in {parent}"),
+        None => format!("the HierarchyConfiguration of {name}"),
+    }
+}
+
+/// What to do about a condition with this reason and message in the namespace `name`; the table of conditions in docs/concepts.md says the same.
+fn remedy((reason, message): (&str, &str), name: &str, structure: &Structure) -> String {
     use conditions::{activities_halted, bad_namespace};
+    let holder = holder(structure, name);
     match reason {
         activities_halted::ILLEGAL_PARENT => {
-            format!("Choose another parent: `kubectl hns set {name} --parent PARENT`; or include the excluded one in the settings; or, if it is in a hierarchy of Accurate, remove its labels accurate.cybozu.com/….")
+            let elsewhere = elsewhere(structure, name, "PARENT");
+            format!("Choose another parent: {elsewhere}; or include the excluded one in the settings; or, if it is in a hierarchy of Accurate, remove its labels accurate.cybozu.com/….")
         }
         activities_halted::DELETING_CRD => {
             "Wait until the definitions are deleted. Before you apply them again, read docs/repair.md, \"The definitions were deleted by \
@@ -132,31 +205,41 @@ fn remedy(reason: &str, name: &str) -> String {
              --to full`."
         ),
         bad_namespace::ILLEGAL_MANAGED_LABEL | bad_namespace::ILLEGAL_MANAGED_ANNOTATION => format!(
-            "Remove the key from the anchor of {name} or from its HierarchyConfiguration, or declare it as managed in the settings \
-             (docs/settings.md)."
+            "Remove the key from {holder}, or declare it as managed in the settings (docs/settings.md)."
         ),
         "OverriddenByAncestor" => format!(
-            "Remove the value from the anchor of {name} or from its HierarchyConfiguration, or ask an administrator of the ancestor to \
-             change theirs."
+            "Remove the value from {holder}, or ask an administrator of the ancestor to change theirs."
         ),
         "QuotaNotInForce" => {
             "Wait. If it lasts, check that kube-controller-manager runs its resourcequota controller, or stop propagating the quota."
                 .to_owned()
         }
-        "CannotPropagateObject" => format!(
-            "Remove what the message names, or delete the object that is in the way; `kubectl hns explain KIND/NAME -n {name}` shows \
-             the reason for one object."
-        ),
+        "CannotPropagateObject" => {
+            let what = if message.contains("exceeded quota") {
+                "A ResourceQuota leaves no room for the copy: raise it, or delete objects that it counts"
+            } else if message.contains(IN_THE_WAY) {
+                "Rename or delete one of the two objects of the same name"
+            } else {
+                "Solve what the message says; the controller tries again"
+            };
+            format!("{what}. `kubectl hns explain KIND/NAME -n {name}` shows the reason for one object.")
+        }
         _ => format!("`kubectl hns describe {name}` shows all conditions and the recent events."),
     }
 }
 
-fn anchors(structure: &Structure) -> Vec<Finding> {
+fn anchors(structure: &Structure, settings: &Settings) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let not_ok = |(_, anchor): &&(Name, AnchorFact)| anchor.state.as_deref() != Some(anchor_states::OK);
+    let not_ok = |(parent, anchor): &&(Name, AnchorFact)| {
+        anchor.state.as_deref() != Some(anchor_states::OK) && settings.is_managed(parent)
+    };
     for (parent, anchor) in structure.anchors.iter().filter(not_ok) {
         let (name, state) = (&anchor.name, anchor.state.as_deref().unwrap_or_default());
         let hint = match state {
+            anchor_states::CONFLICT if !structure.namespaces.contains_key(name) => format!(
+                "The namespace {name} belonged to another anchor or parent, or was named as a missing parent when this anchor was created. \
+                 `kubectl delete subns {name} -n {parent}` removes the anchor; then create it again."
+            ),
             anchor_states::CONFLICT => format!(
                 "The namespace {name} does not belong to this anchor. `kubectl delete subns {name} -n {parent}` removes the anchor and keeps \
                  the namespace; `kubectl hns convert {name} --to sub` makes a child of {parent} its subnamespace. If a move was interrupted, run the same \
@@ -164,7 +247,8 @@ fn anchors(structure: &Structure) -> Vec<Finding> {
             ),
             anchor_states::FORBIDDEN => {
                 format!(
-                    "A namespace of that name cannot be in a tree: `kubectl delete subns {name} -n {parent}`."
+                    "A namespace of that name cannot be in a tree. If the settings exclude a subnamespace, include it again; \
+                     otherwise `kubectl delete subns {name} -n {parent}` removes the anchor, and keeps an existing namespace."
                 )
             }
             _ => "The controller has not created the namespace: see its log, and the lease above.".to_owned(),
@@ -184,6 +268,8 @@ fn anchors(structure: &Structure) -> Vec<Finding> {
         // Where the parent is missing, there is another finding.
         if let Some(parent) = of
             && structure.namespaces.contains_key(parent)
+            && settings.is_managed(name)
+            && settings.is_managed(parent)
             && !anchor(parent, name)
         {
             findings.push(Finding::wrong(
@@ -224,6 +310,7 @@ fn copies(wrong: &[Wrong], all: usize) -> Finding {
 mod tests {
     use super::super::Level;
     use super::*;
+    use crate::structure::settings;
     use crate::structure::tests::sketch;
 
     fn texts(findings: &[Finding]) -> Vec<String> {
@@ -241,7 +328,7 @@ mod tests {
             "y < x",
         ]);
         assert_eq!(
-            texts(&check_structure(&structure, true)),
+            texts(&check_structure(&structure, &settings(), true)),
             [
                 "cycle: x <- y <- x",
                 "missing parent: gone does not exist; it is the parent of o",
@@ -249,15 +336,37 @@ mod tests {
             ]
         );
         assert_eq!(
-            check_structure(&structure, false).len(),
+            check_structure(&structure, &settings(), false).len(),
             4,
             "no check of anchors reports the missing one"
         );
-        assert_eq!(check_structure(&sketch(&["a", "b < a"]), true), []);
+        assert_eq!(check_structure(&sketch(&["a", "b < a"]), &settings(), true), []);
         // `set` refuses subnamespaces, and no anchor can be in a namespace that does not exist.
         let lost = sketch(&["[s] sub < gone"]);
-        assert!(format!("{:?}", check_structure(&lost, true)).contains("kubectl hns move sub --to PARENT"));
-        assert_eq!(anchors(&lost), []);
+        assert!(
+            format!("{:?}", check_structure(&lost, &settings(), true))
+                .contains("kubectl hns move sub --to PARENT")
+        );
+        assert_eq!(anchors(&lost, &settings()), []);
+    }
+
+    /// A new root of the name of the missing parent would take the namespace out of its tree.
+    #[test]
+    fn an_orphan_is_advised_to_stay_in_its_tree() {
+        let mut structure = sketch(&["a", "b < a", "o < gone", "x < gone"]);
+        let mark = |name: &str, depth: &str| (format!("{name}.tree.hnc.x-k8s.io/depth"), depth.to_owned());
+        let marks = [mark("a", "3"), mark("b", "2"), mark("gone", "1"), mark("o", "0"), mark("lost", "1")];
+        let labels = marks.iter().map(|(key, value)| (&**key, &**value)).collect();
+        structure.namespaces.get_mut("o").unwrap().labels = labels;
+        let hint = adoption(&structure, "gone", "o");
+        assert!(
+            hint.contains("below b") && hint.contains("`kubectl hns set o --parent b` leaves it"),
+            "{hint}"
+        );
+        assert!(hint.contains("o leaves the tree of b, and loses"), "{hint}");
+        assert!(
+            adoption(&structure, "gone", "x").starts_with("Create namespace gone, or set another parent")
+        );
     }
 
     #[test]
@@ -269,14 +378,55 @@ mod tests {
         let mut known = 0;
         for reason in rows.flat_map(|row| row.split('|').nth(1).unwrap().split('`').skip(3).step_by(2)) {
             assert!(
-                SEEN.contains(&reason) || !remedy(reason, "n").contains("shows all conditions"),
+                SEEN.contains(&reason)
+                    || !remedy((reason, ""), "n", &Structure::default()).contains("shows all conditions"),
                 "{reason} has no remedy"
             );
             known += 1;
         }
         assert!(known >= 12, "{known}");
-        let finding = reported(&sketch(&["a ! BadConfiguration (IllegalManagedLabel): x/y"]), true).remove(0);
-        assert!(finding.hint.unwrap().contains("declare it as managed"));
+        let finding =
+            reported(&sketch(&["a ! BadConfiguration (IllegalManagedLabel): x/y"]), &settings(), true)
+                .remove(0);
+        let hint = finding.hint.unwrap();
+        assert!(
+            hint.starts_with("Remove the key from the HierarchyConfiguration of a, or declare it as managed"),
+            "{hint}"
+        );
+        let structure = sketch(&["a", "[s] b < a ! BadConfiguration (OverriddenByAncestor): x/y"]);
+        let hint = reported(&structure, &settings(), true).remove(0).hint.unwrap();
+        assert!(hint.starts_with("Remove the value from the anchor b in a, or ask"), "{hint}");
+    }
+
+    #[test]
+    fn a_subnamespace_is_moved_and_a_full_namespace_is_set() {
+        let found =
+            |lines: &[&str]| check_structure(&sketch(lines), &settings(), true).remove(0).hint.unwrap();
+        let move_ = "kubectl hns move s --to PARENT";
+        assert!(found(&["x", "[s] s < x ! ActivitiesHalted (IllegalParent): x"]).contains(move_));
+        let cycle = found(&["[s] s < n", "n < s"]);
+        assert!(cycle.starts_with("Make n a root (`kubectl hns set n --root`), or a child"), "{cycle}");
+        let cycle = found(&["[s] s < t", "[s] t < s"]);
+        assert!(cycle.starts_with("Give one of them a parent outside") && cycle.contains(move_), "{cycle}");
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_solved_by_its_cause() {
+        let said = |message: &str| remedy(("CannotPropagateObject", message), "n", &Structure::default());
+        assert!(said("secrets \"s\": exceeded quota: q").contains("raise it"));
+        assert!(said("These objects stand in the way of others from above: x").contains("Rename or delete"));
+        assert!(said("too rich").starts_with("Solve what the message says"));
+    }
+
+    #[test]
+    fn excluded_namespaces_have_no_faults() {
+        let settings = Settings::new("hnc-system", ["out"], ".*").unwrap();
+        let mut structure =
+            sketch(&["a", "out < gone ! BadConfiguration (IllegalManagedLabel): x/y", "[s] lone < out"]);
+        let anchor = AnchorFact { name: "x".into(), state: Some("Missing".into()), ..AnchorFact::default() };
+        structure.anchors = vec![("out".into(), anchor)];
+        assert_eq!(check_structure(&structure, &settings, false), []);
+        assert_eq!(anchors(&structure, &settings), []);
     }
 
     #[test]
@@ -287,7 +437,7 @@ mod tests {
         };
         structure.anchors = vec![anchor("well", "Ok"), anchor("taken", "Conflict")];
         assert_eq!(
-            texts(&anchors(&structure)),
+            texts(&anchors(&structure, &settings())),
             [
                 "anchor: taken in a is in state Conflict",
                 "anchor: lost is a subnamespace of a, where it has no anchor",

@@ -13,7 +13,9 @@ pub(super) fn draw(explanation: &Explanation, paint: Paint) -> String {
     let (name, label) = (printable(name), paint.ink(mark.state.ink(), &mark.label()));
     text.line(format!("{resource} {name} in {namespace}: {label}"));
     if let Some(why) = &mark.why {
-        text.line(format!("  Why: {why}"));
+        // The condition says the rest.
+        let said = explanation.condition.as_ref().map(|it| format!(": {}", it.message));
+        text.line(format!("  Why: {}", said.and_then(|said| why.strip_suffix(&said)).unwrap_or(why)));
     }
     text.line(match (&ancestors[..], explanation.ancestors_unknown) {
         ([], true) => format!("  Above: unknown (you may not read the hierarchy of {namespace})"),
@@ -23,9 +25,14 @@ pub(super) fn draw(explanation: &Explanation, paint: Paint) -> String {
         }
         (ancestors, false) => format!("  Above: {}", ancestors.join(" > ")),
     });
+    let arrives =
+        matches!(mark.state, State::Copy | State::Missing | State::Replaced) && mark.advice.is_none();
     let is_said = |line: &String| mark.why.as_ref().is_some_and(|why| why.contains(line));
-    for line in above.iter().map(line).filter(|it| !is_said(it)) {
+    for line in above.iter().map(|it| line(it, arrives)).filter(|it| !is_said(it)) {
         text.line(format!("  - {line}"));
+    }
+    if let Some(advice) = &mark.advice {
+        text.line(format!("  To do: {advice}"));
     }
     for (namespace, annotations) in annotations {
         for (key, value) in annotations {
@@ -41,9 +48,14 @@ pub(super) fn draw(explanation: &Explanation, paint: Paint) -> String {
     text
 }
 
-fn line(source: &Source) -> String {
+/// `arrives` is whether a source that propagates here is copied.
+fn line(source: &Source, arrives: bool) -> String {
     let Source { namespace, comes, why } = source;
-    let comes = if *comes { "is copied here" } else { "is not copied here" };
+    let comes = match (comes, arrives) {
+        (false, _) => "is not copied here",
+        (true, true) => "is copied here",
+        (true, false) => "would be copied here",
+    };
     format!("the one in {namespace} {comes}, because {why}")
 }
 

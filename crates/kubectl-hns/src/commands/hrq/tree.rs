@@ -7,6 +7,7 @@ use forest::{Name, Quantity};
 use hns_api::HierarchicalResourceQuota;
 use hns_cluster::ingest::quotas::amounts;
 use serde_json::json;
+use unicode_width::UnicodeWidthStr;
 
 use crate::lines::Lines;
 use crate::picture::{Node, build};
@@ -127,9 +128,11 @@ impl View {
             return text;
         }
         text.push('\n');
-        text.push_str(&aligned(&self.bars(), 2));
+        let (mut bars, mut rows) = (self.bars(), self.rows());
+        same_width(&mut bars, &mut rows);
+        text.push_str(&aligned(&bars, 2));
         text.push('\n');
-        text.push_str(&aligned(&self.rows(), 2));
+        text.push_str(&aligned(&rows, 2));
         text
     }
 
@@ -179,6 +182,16 @@ impl View {
     }
 }
 
+/// Makes the first columns of both tables equally wide.
+fn same_width(one: &mut [Vec<String>], other: &mut [Vec<String>]) {
+    let width = |rows: &[Vec<String>]| rows.iter().map(|row| row[0].width()).max().unwrap_or(0);
+    let wanted = width(one).max(width(other));
+    for row in [one.first_mut(), other.first_mut()].into_iter().flatten() {
+        let missing = wanted - row[0].width();
+        row[0].push_str(&" ".repeat(missing));
+    }
+}
+
 fn bar(percent: i64) -> String {
     let full = usize::try_from((percent.clamp(0, 100) * BAR + 50) / 100).unwrap_or_default();
     let whole = usize::try_from(BAR).unwrap_or_default();
@@ -213,11 +226,11 @@ enforced
 limits.memory  ░░░░░░░░░░░░░░░░░░░░  0/1Gi  0%
 pods           ███████████████░░░░░  3/4    75%
 
-NAMESPACE  limits.memory  pods
-a          ? (own 0)      ? (own 0)
-├── [s] b  0              3 (own 1)
-│   └── c  0              2
-└── d      ?              ?
+NAMESPACE      limits.memory  pods
+a              ? (own 0)      ? (own 0)
+├── [s] b      0              3 (own 1)
+│   └── c      0              2
+└── d          ?              ?
 ";
         assert_eq!(view.text(Paint::NONE), wanted);
     }

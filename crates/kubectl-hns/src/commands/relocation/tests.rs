@@ -117,3 +117,19 @@ fn a_move_is_complete_when_all_labels_are_right() {
     let lone = ("n".to_owned(), depths(&[("n", 0)]));
     assert_eq!(label_progress("n", &Depths::new(), &[lone]), Progress::Done, "a root");
 }
+
+#[test]
+fn no_parent_is_advised_for_an_external_namespace() {
+    let external = Placement { external_manager: Some("tool".into()), ..placement(None, None, &[]) };
+    let failure = to_sub(&external).unwrap_err();
+    assert!(failure.text.starts_with("Error: tool manages the place of n") && failure.hint.is_none());
+    assert!(to_sub(&placement(None, None, &[])).unwrap_err().hint.unwrap().contains("--to PARENT"));
+}
+
+#[test]
+fn a_namespace_that_is_being_deleted_stays_where_it_is() {
+    assert_eq!(stays("n", &ObjectMeta::default()), Ok(()));
+    let deleted = serde_json::json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" });
+    let failure = stays("n", &serde_json::from_value(deleted).unwrap()).unwrap_err();
+    assert_eq!(failure.text, "Error: n is being deleted");
+}

@@ -60,7 +60,10 @@ pub(crate) async fn measure(testbed: &mut Testbed<'_>, scale: &Scale) -> anyhow:
             |tried: usize| limit::label_patches(&plain, PATCHES * count, &format!("r{number}-{tried}"));
         for turn in limit::turns(number) {
             match turn {
-                Turn::Limit => limits.push(limit::round(testbed, scale, &limits, "patch", patches).await?),
+                Turn::Limit => {
+                    let raw = async |calls, parallel| testbed.raw(calls, parallel).await;
+                    limits.push(limit::round(raw, scale, &limits, "patch", patches).await?);
+                }
                 Turn::Product => changes.push(round.measure(testbed).await?),
             }
         }

@@ -55,7 +55,7 @@ fn rows() -> [Row; 12] {
         row("namespaces.hnc.x-k8s.io", "label of a namespace", patch(), namespace, label()),
         row("hns-namespace-keys", "label of a namespace", patch(), namespace, label()),
         row("awaited-namespaces.hnc.x-k8s.io", "new namespace", Method::POST, "/api/v1/namespaces", new()),
-        row("hns-namespace-labels", "new namespace", Method::POST, "/api/v1/namespaces", new()),
+        row("hns-defaults", "new namespace", Method::POST, "/api/v1/namespaces", new()),
         row("hns-namespace-anchors", "deletion of a namespace", Method::DELETE, namespace, Value::Null),
         row("hierarchyconfigurations.hnc.x-k8s.io", "label of a hierarchy", patch(), hierarchy, label()),
         row("hns-hierarchy", "label of a hierarchy", patch(), hierarchy, label()),
@@ -104,7 +104,7 @@ pub(crate) async fn measure(cluster: &Cluster, scale: &Scale) -> anyhow::Result<
     figures.push(Figure::new("calls of the webhook", calls, ""));
     let [webhook, controller] = memory;
     Ok(vec![Outcome {
-        name: "price",
+        name: "price".into(),
         what: format!("{rounds} rounds of {count} requests with and without each registration"),
         figures,
         seconds: began.elapsed().as_secs_f64(),

@@ -65,7 +65,7 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Outcome>> {
         rounds.push(seconds);
     }
     Ok(vec![Outcome {
-        name: "quota",
+        name: "quota".into(),
         what: format!("{} rounds of {} Services in {NAMESPACES} namespaces", rounds.len(), scale.services),
         figures: figures(&rounds, repeated, &used, decimal(scale.services * rounds.len())),
         seconds: began.elapsed().as_secs_f64(),

@@ -230,7 +230,7 @@ fn yardstick() -> anyhow::Result<f64> {
 /// No request is made and nothing is written meanwhile, and there is no controller.
 fn outcome(what: String, figures: Vec<Figure>, seconds: f64, cpu: Cpu, webhook: Memory) -> Outcome {
     Outcome {
-        name: "reviews",
+        name: "reviews".into(),
         what,
         figures,
         seconds,

@@ -3,19 +3,19 @@
 use std::time::Duration;
 
 use anyhow::ensure;
-use hns_e2e::Cluster;
 use http::Method;
 use serde_json::{Value, json};
 
+use crate::bench::api::Api;
 use crate::bench::audit::Record;
-use crate::bench::client::{Call, Client};
+use crate::bench::bare::Bare;
+use crate::bench::client::Call;
 use crate::bench::limit::{self, Limit, Turn};
 use crate::bench::report::{Figure, Outcome, Rate, Target, decimal, each, total};
-use crate::bench::testbed::{self, Measurement, Testbed, Window};
+use crate::bench::testbed::{Measurement, Testbed, Window};
 use crate::bench::{Scale, say};
 
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1";
-const COPIES: &str = "/apis/rbac.authorization.k8s.io/v1/roles?labelSelector=hnc.x-k8s.io/inherited-from=";
 
 /// The root of the tree, and the prefix of all other names.
 const ROOT: &str = "tree-wide";
@@ -42,38 +42,38 @@ const OPERATIONS: [Operation; 3] = [
     Operation { name: "drop", verb: "delete", how: Verb::Delete, target: 0.80 },
 ];
 
-/// `bare` is a cluster without hns.
 pub(crate) async fn measure(
     testbed: &mut Testbed<'_>,
-    bare: &Cluster,
+    bare: &Bare<'_>,
     scale: &Scale,
 ) -> anyhow::Result<Vec<Outcome>> {
     let below: Vec<String> = (0..scale.namespaces).map(|number| format!("{ROOT}-{number:04}")).collect();
     let plain: Vec<String> = (0..scale.namespaces).map(|number| format!("plain-{number:04}")).collect();
     create_tree(testbed, &below, &plain).await?;
-    let bare = Bare::create(bare, &plain).await?;
+    bare.create_namespaces(&plain).await?;
 
     let new = |operation| Results { operation, limits: Vec::new(), bare: Duration::ZERO, seen: Vec::new() };
     let mut results = OPERATIONS.map(new);
     for round in 0..scale.rounds {
         for results in &mut results {
             let operation = results.operation;
-            let calls = |tried| plain_calls(scale, operation, tried, &plain);
+            let api = testbed.api;
+            let calls = |tried| plain_calls(scale, (api, operation), tried, &plain);
             for turn in limit::turns(round) {
                 match turn {
                     Turn::Limit => {
-                        results.limits.push(
-                            limit::round(testbed, scale, &results.limits, operation.verb, calls).await?,
-                        );
+                        let raw = async |calls, parallel| testbed.raw(calls, parallel).await;
+                        let rates = limit::round(raw, scale, &results.limits, operation.verb, calls).await?;
+                        results.limits.push(rates);
                         let parallel = Limit::of(&results.limits).parallel;
-                        results.bare += bare.send(plain_calls(scale, operation, 0, &plain), parallel).await?;
+                        results.bare += bare.raw(calls(0), parallel).await?.0.wall;
                     }
                     Turn::Product => results.seen.push(product(testbed, scale, operation).await?),
                 }
             }
         }
     }
-    Ok(results.into_iter().filter_map(|results| outcome(scale, results)).collect())
+    Ok(results.into_iter().filter_map(|results| outcome(testbed.api, scale, results)).collect())
 }
 
 /// The measurements of an operation, by round.
@@ -85,46 +85,29 @@ struct Results {
     seen: Vec<Measurement>,
 }
 
-/// A cluster without hns.
-struct Bare<'c> {
-    cluster: &'c Cluster,
-    client: Client,
-}
-
-impl<'c> Bare<'c> {
-    async fn create(cluster: &'c Cluster, namespaces: &[String]) -> anyhow::Result<Self> {
-        let bare = Self { cluster, client: testbed::client(cluster).await? };
-        let calls = namespaces.iter().map(|name| testbed::create_namespace(name)).collect();
-        bare.client.send(calls, testbed::FILLING).await?;
-        Ok(bare)
-    }
-
-    async fn send(&self, calls: Vec<Call>, parallel: usize) -> anyhow::Result<Duration> {
-        testbed::rest(&[
-            ("API server", self.cluster.api_server().pid()),
-            ("controller manager", self.cluster.controller_manager().pid()),
-        ])
-        .await?;
-        Ok(self.client.send(calls, parallel).await?.wall)
-    }
-}
-
 /// Creates the tree and the namespaces outside it.
 async fn create_tree(testbed: &mut Testbed<'_>, below: &[String], plain: &[String]) -> anyhow::Result<()> {
     say(&format!("creating a tree of {} namespaces, and as many outside", below.len()));
-    let names: Vec<String> = [ROOT.to_owned()].iter().chain(below).chain(plain).cloned().collect();
-    testbed.create_namespaces(&names).await?;
+    let api = testbed.api;
+    testbed.client.ask(api.create_root(ROOT)).await?;
+    testbed.create_namespaces(plain).await?;
+    if api == Api::Hnc {
+        testbed.create_namespaces(below).await?;
+    }
     testbed.set_parents(below.iter().map(|name| (name.as_str(), ROOT))).await?;
-    let labelled = format!("/api/v1/namespaces?labelSelector={ROOT}.tree.hnc.x-k8s.io/depth=1");
-    ensure!(testbed.list(&labelled).await?.len() == below.len(), "not all namespaces have their tree label");
+    let labelled = format!("/api/v1/namespaces?labelSelector={}", api.children(ROOT));
+    ensure!(
+        testbed.list(&labelled).await?.len() == below.len(),
+        "not all namespaces have the label of their parent"
+    );
     Ok(())
 }
 
 /// The requests of the plain client, with other objects for each number of connections.
-fn plain_calls(scale: &Scale, operation: Operation, tried: usize, plain: &[String]) -> Vec<Call> {
+fn plain_calls(scale: &Scale, how: (Api, Operation), tried: usize, plain: &[String]) -> Vec<Call> {
     let prefix = format!("limit-{tried}");
     let all = (0..scale.sources).flat_map(|number| plain.iter().map(move |namespace| (number, namespace)));
-    all.map(|(number, namespace)| call(operation, namespace, &name(&prefix, number), Some(ROOT))).collect()
+    all.map(|(number, namespace)| call(how, namespace, &name(&prefix, number), Some(ROOT))).collect()
 }
 
 /// The work of the product after all sources were written once.
@@ -134,21 +117,23 @@ async fn product(
     operation: Operation,
 ) -> anyhow::Result<Measurement> {
     testbed.rest().await?;
-    let calls = (0..scale.sources).map(|number| call(operation, ROOT, &name("role", number), None)).collect();
+    let api = testbed.api;
+    let sources = (0..scale.sources).map(|number| name("role", number));
+    let calls = sources.map(|name| call((api, operation), ROOT, &name, None)).collect();
     let mut window = testbed.open()?;
     testbed.client.send(calls, scale.sources).await?;
     let counts = |record: &Record| {
         record.who == "controller"
-            && record.verb == operation.verb
+            && record.verb == api.verb(operation.verb)
             && record.resource == "roles"
             && record.succeeded()
     };
     let mut seen = testbed.until(&mut window, scale.copies(), counts).await?;
-    say(&format!("{}: {:.0}/s", operation.name, decimal(scale.copies()) / seen.wall));
+    say(&format!("{}: {:.0}/s", api.measure(operation.name), decimal(scale.copies()) / seen.wall));
     seen.records = remaining_records(testbed, window).await?;
 
     // The objects of the plain client have the label of copies as well.
-    let marked = testbed.list(&format!("{COPIES}{ROOT}")).await?;
+    let marked = testbed.list(&format!("{ROLES}/roles?labelSelector={}", api.copies(ROOT))).await?;
     let is_in_tree =
         |it: &&Value| it["metadata"]["namespace"].as_str().is_some_and(|it| it.starts_with(ROOT));
     let copies = marked.iter().filter(is_in_tree).count();
@@ -163,7 +148,7 @@ async fn remaining_records(testbed: &mut Testbed<'_>, mut window: Window) -> any
     Ok(window.records)
 }
 
-fn outcome(scale: &Scale, results: Results) -> Option<Outcome> {
+fn outcome(api: Api, scale: &Scale, results: Results) -> Option<Outcome> {
     let Results { operation, limits, bare, seen } = results;
     let seen = seen.into_iter().reduce(Measurement::combine)?;
     let count = scale.copies() * scale.rounds;
@@ -172,7 +157,7 @@ fn outcome(scale: &Scale, results: Results) -> Option<Outcome> {
     let bare = decimal(count) / bare.as_secs_f64();
     let cost = total(&each(&seen.cpu, count));
     let what = format!("{} times {} sources, {} namespaces", scale.rounds, scale.sources, scale.namespaces);
-    let mut outcome = Outcome::new(operation.name, what, seen, count);
+    let mut outcome = Outcome::new(api.measure(operation.name), what, seen, count);
     outcome.figures = vec![
         Figure::new("rate : limit", per_second / limit.per_second, "")
             .held_to(Target::AtLeast(operation.target)),
@@ -193,18 +178,18 @@ fn name(prefix: &str, number: usize) -> String {
 }
 
 /// A request about a role, as a source or as a copy.
-fn call(operation: Operation, namespace: &str, name: &str, source: Option<&str>) -> Call {
+fn call((api, operation): (Api, Operation), namespace: &str, name: &str, source: Option<&str>) -> Call {
     let path = format!("{ROLES}/namespaces/{namespace}/roles");
     match operation.how {
-        Verb::Post => Call::new(Method::POST, path, role(name, source, "get").to_string()),
+        Verb::Post => Call::new(Method::POST, path, role(api, name, source, "get").to_string()),
         Verb::Put => {
-            Call::new(Method::PUT, format!("{path}/{name}"), role(name, source, "watch").to_string())
+            Call::new(Method::PUT, format!("{path}/{name}"), role(api, name, source, "watch").to_string())
         }
         Verb::Delete => Call::new(Method::DELETE, format!("{path}/{name}"), ""),
     }
 }
 
-fn role(name: &str, source: Option<&str>, verb: &str) -> Value {
+fn role(api: Api, name: &str, source: Option<&str>, verb: &str) -> Value {
     let mut role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "Role",
@@ -214,11 +199,6 @@ fn role(name: &str, source: Option<&str>, verb: &str) -> Value {
             { "apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "list", "update", "patch"] },
         ],
     });
-    if let Some(source) = source {
-        role["metadata"]["labels"] = json!({
-            "app.kubernetes.io/managed-by": "hnc.x-k8s.io",
-            "hnc.x-k8s.io/inherited-from": source,
-        });
-    }
+    api.mark(&mut role, source);
     role
 }

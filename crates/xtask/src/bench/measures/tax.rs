@@ -143,7 +143,7 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Outcome>> {
     let (webhook, controller) = sites[1].memory()?;
     let what = format!("{} rounds, {} requests of each kind and verb", scale.tax_rounds, scale.tax_requests);
     Ok(vec![Outcome {
-        name: "tax",
+        name: "tax".into(),
         what,
         figures,
         seconds: began.elapsed().as_secs_f64(),

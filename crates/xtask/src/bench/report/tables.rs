@@ -33,13 +33,7 @@ fn reached(outcomes: &[Outcome]) -> Table {
             _ => (String::new(), ""),
         };
         let value = format!("{:.2} {}", figure.value, figure.unit);
-        vec![
-            outcome.name.to_owned(),
-            figure.what.clone(),
-            value.trim().to_owned(),
-            target,
-            verdict.to_owned(),
-        ]
+        vec![outcome.name.clone(), figure.what.clone(), value.trim().to_owned(), target, verdict.to_owned()]
     };
     let rows =
         outcomes.iter().flat_map(|outcome| outcome.figures.iter().map(move |figure| row(outcome, figure)));
@@ -51,7 +45,7 @@ const PROCESSES: [&str; 5] = ["webhook", "controller", "API server", "etcd", "ot
 fn took(outcomes: &[Outcome]) -> Table {
     let row = |outcome: &Outcome| {
         let used = |name: &&str| format!("{:.2}", outcome.cpu.get(*name).copied().unwrap_or_default());
-        [outcome.name.to_owned(), outcome.what.clone(), format!("{:.2}", outcome.seconds)]
+        [outcome.name.clone(), outcome.what.clone(), format!("{:.2}", outcome.seconds)]
             .into_iter()
             .chain(PROCESSES.iter().map(used))
             .chain([mebibytes(outcome.webhook), mebibytes(outcome.controller)])
@@ -81,7 +75,7 @@ fn requested(outcomes: &[Outcome]) -> Table {
             requests.map(|(what, count)| format!("{count} {what}")).collect::<Vec<_>>().join(", ")
         };
         let (needed, all) = (outcome.needed.to_string(), outcome.made.to_string());
-        vec![outcome.name.to_owned(), needed, all, made("controller"), made("webhook")]
+        vec![outcome.name.clone(), needed, all, made("controller"), made("webhook")]
     };
     Table {
         head: vec![
@@ -99,7 +93,7 @@ fn limits(outcomes: &[Outcome]) -> Table {
     let row = |outcome: &Outcome, round: usize, rate: &Rate| {
         let per_second = format!("{:.0}", rate.per_second);
         let cost = format!("{:.0}", total(&rate.cpu_us));
-        vec![outcome.name.to_owned(), (round + 1).to_string(), rate.parallel.to_string(), per_second, cost]
+        vec![outcome.name.clone(), (round + 1).to_string(), rate.parallel.to_string(), per_second, cost]
     };
     let rows = outcomes.iter().flat_map(|outcome| {
         let rounds = outcome.limits.iter().enumerate();

@@ -3,25 +3,33 @@
 use super::decide;
 use crate::Forest;
 use crate::accurate::rules::namespace::{Request, review};
+use crate::accurate::rules::{may_bind, may_create_below};
 use crate::accurate::settings::Settings;
 use crate::accurate::world::{draw, draw_with, empty, namespace, place, settings};
 use crate::core::fields::Pairs;
-use crate::core::verdict::{Operation, User};
+use crate::core::name::Name;
+use crate::core::verdict::{Answer, Answers, Operation, Question, User, Verdict};
+use crate::rules::hierarchy;
 
 /// Everything that a test user may do.
-const ALL: [&str; 12] = [
+const ALL: [&str; 17] = [
     "create subnamespaces r",
     "create subnamespaces s",
     "create subnamespaces t",
     "create subnamespaces i",
     "create subnamespaces x",
     "create subnamespaces y",
+    "delete subnamespaces r",
+    "delete subnamespaces s",
+    "delete subnamespaces t",
+    "delete subnamespaces i",
     "update rolebindings n",
     "update rolebindings s",
     "update rolebindings r",
     "update rolebindings t",
     "update rolebindings i",
     "update rolebindings x",
+    "update rolebindings y",
 ];
 
 fn request<'a>(operation: Operation, old: Option<&'a str>, new: Option<&'a str>) -> Request<'a> {
@@ -197,14 +205,38 @@ fn nobody_takes_a_namespace_over_who_may_only_write_it() {
     ] {
         assert_eq!(update_as(rights, &forest, "n", new), wanted, "{rights:?} {new}");
     }
-    // A move needs the same; leaving does not.
-    assert!(update_as(&[], &forest, "x ^s", "x ^r").starts_with("you may not set the label"));
-    assert_eq!(update_as(&[], &forest, "x ^s", "x"), "ok");
     // A template counts as soon as it is in force.
-    assert!(update_as(&[], &forest, "x ^s ~t", "x ~t").starts_with("you may not set the label"));
+    let hidden = update_as(&["delete subnamespaces s"], &forest, "x ^s ~t", "x ~t");
+    assert!(hidden.starts_with("you may not set the label"), "{hidden}");
     let trusting = draw_with(Settings { trust_namespace_editors: true, ..settings() }, WORLD);
     assert_eq!(update_as(&[], &trusting, "n", "n ^r"), "ok");
     assert_eq!(create_as(&[], &trusting, "a ^r"), "ok");
+}
+
+/// Restrictions come from the upstream namespace.
+#[test]
+fn nobody_takes_a_namespace_out_of_its_tree_who_may_only_write_it() {
+    let forest = draw(WORLD);
+    let own = ["update rolebindings x", "create subnamespaces r", "update rolebindings y"];
+    for (old, new, label, upstream) in [
+        ("x ^s", "x", "parent=s", "s"),
+        ("x ^s", "x root", "parent=s", "s"),
+        ("x ^s", "x ^r", "parent=s", "s"),
+        ("y ~i", "y", "template=i", "i"),
+        ("y ~i", "y ~t", "template=i", "i"),
+    ] {
+        let name = &old[..1];
+        let wanted = format!(
+            "you may not remove the label accurate.cybozu.com/{label} from namespace {name:?}: the right to delete \
+             subnamespaces.accurate.cybozu.com in namespace {upstream:?} is needed"
+        );
+        assert_eq!(update_as(&own, &forest, old, new), wanted, "{old} -> {new}");
+        assert_eq!(update(&forest, old, new), "ok", "{old} -> {new}");
+    }
+    // Nothing comes from a namespace that is gone.
+    assert_eq!(update_as(&[], &draw("o ^gone, u ~gone"), "o ^gone", "o"), "ok");
+    let trusting = draw_with(Settings { trust_namespace_editors: true, ..settings() }, WORLD);
+    assert_eq!(update_as(&[], &trusting, "x ^s", "x"), "ok");
 }
 
 /// Who may create namespaces may be admin of each of them.
@@ -238,4 +270,50 @@ fn nobody_gets_power_over_namespaces_that_wait_for_another() {
     assert_eq!(update_as(&[], &forest, "n", "n root"), lacking("n", "b"));
     assert_eq!(update_as(&["update rolebindings b"], &forest, "n", "n root"), "ok");
     assert_eq!(create(&forest, "gone"), "ok", "a normal namespace passes nothing on");
+}
+
+/// Of these, both would be allowed: neither sees the other yet.
+#[test]
+fn changes_at_the_same_moment_block_each_other() {
+    let forest = draw("a root, b root, c root, t template, i template ~t, u template, n, free");
+    let allowed = |verdict: Verdict| match verdict {
+        Verdict::Allow { change, .. } => *change.unwrap(),
+        other => panic!("{other:?}"),
+    };
+    let yes = |questions: &[&str]| -> Answers {
+        let rights = questions.iter().flat_map(|name| [may_create_below(name), may_bind(name)]);
+        let admins = questions.iter().map(|name| Question::IsAdmin((*name).into()));
+        rights.map(Question::Has).chain(admins).map(|question| (question, Answer::Yes)).collect()
+    };
+    let place = |old, new| {
+        allowed(review(
+            &forest,
+            &request(Operation::Update, Some(old), Some(new)),
+            &yes(&["a", "b", "c", "t", "i", "u", "n"]),
+        ))
+    };
+    let adopt = |child: &str, parent: &str| {
+        let spec =
+            |parent: Option<&str>| hierarchy::Spec { parent: parent.map(Name::from), ..Default::default() };
+        let request = hierarchy::Request {
+            operation: Operation::Update,
+            namespace: child.into(),
+            user: User::default(),
+            old: spec(None),
+            new: spec(Some(parent)),
+            terminating: false,
+        };
+        allowed(hierarchy::review(&forest, &request, &yes(&["n", "free"])))
+    };
+    for (one, other, blocked) in [
+        (place("a root", "a ^b"), place("b root", "b ^a"), true),
+        (place("u template", "u template ~i"), place("t template", "t template ~u"), true),
+        (place("n", "n ^a"), adopt("n", "free"), true),
+        (place("n", "n root"), adopt("free", "n"), true),
+        (place("a root", "a ^c"), place("b root", "b ^c"), false),
+        (place("a root", "a ^c"), adopt("free", "n"), false),
+    ] {
+        let both = [one.is_blocked_by(&other), other.is_blocked_by(&one)];
+        assert_eq!(both.contains(&true), blocked, "{one:?} {other:?}");
+    }
 }

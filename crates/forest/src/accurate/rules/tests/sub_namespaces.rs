@@ -20,6 +20,7 @@ fn request(operation: Operation, place: &str) -> Request {
         user: User::default(),
         labels,
         annotations,
+        adds_owner: false,
     }
 }
 
@@ -93,6 +94,29 @@ fn a_changed_spec_is_well_formed() {
     };
     assert_eq!(change("red"), "ok");
     assert!(change("-red").starts_with("spec.labels: Invalid value: \"-red\""));
+}
+
+/// The garbage collector would delete it, and its namespace would go with it.
+#[test]
+fn an_owner_reference_is_for_those_to_add_who_may_delete() {
+    let forest = draw("r root, s ^r");
+    let refused = "you may not add an owner reference to the SubNamespace \"s\", which would be deleted with its owner: the right to \
+                   delete subnamespaces.accurate.cybozu.com in namespace \"r\" is needed";
+    for operation in [Operation::Create, Operation::Update] {
+        for (adds_owner, yes, wanted) in [
+            (true, &[][..], refused),
+            (true, &["delete subnamespaces r"], "ok"),
+            (true, &["create subnamespaces r", "delete subnamespaces s"], refused),
+            (false, &[], "ok"),
+        ] {
+            let request = Request { adds_owner, ..request(operation, "r/s") };
+            assert_eq!(
+                decide(yes, |answers| review(&forest, &request, answers)),
+                wanted,
+                "{operation:?} {yes:?}"
+            );
+        }
+    }
 }
 
 #[test]
@@ -213,6 +237,45 @@ fn a_namespace_is_in_one_hierarchy() {
     let change = forest.apply(hnc::Fact::Hierarchy("s".into(), hierarchy));
     assert!(change.namespaces.contains_key("s"));
     assert_eq!(forest.halted_root("s").map(|it| &**it), Some("s"));
+}
+
+#[test]
+fn a_tree_passes_to_the_other_hierarchy_with_the_consent_of_its_top() {
+    let forest = draw("a template, r root ~a, s ^r, t ^s, n");
+    let pass = |child: &str, parent: &str, admin_of: &[&str]| {
+        let mut annotations = std::collections::BTreeMap::new();
+        annotations.insert(crate::keys::SUBNAMESPACE_OF.to_owned(), parent.to_owned());
+        let new =
+            rules::namespace::Marks { annotations: annotations.into_iter().collect(), ..Default::default() };
+        let request = rules::namespace::Request {
+            operation: Operation::Update,
+            name: child.into(),
+            user: User::default(),
+            old: rules::namespace::Marks::default(),
+            new,
+        };
+        let mut answers = rules::Answers::new();
+        for name in ["a", "r", "s", "t", "n"] {
+            let answer = if admin_of.contains(&name) { rules::Answer::Yes } else { rules::Answer::No };
+            answers.insert(rules::Question::IsAdmin(name.into()), answer);
+        }
+        match rules::namespace::review(&forest, &request, &answers) {
+            rules::Verdict::Deny(denial) => denial.message,
+            verdict => format!("{verdict:?}"),
+        }
+    };
+    let (everywhere, below) = (["a", "r", "s", "t", "n"], ["r", "s", "t", "n"]);
+    let other = |name: &str| format!("namespace {name:?} is in a hierarchy of accurate.cybozu.com");
+    assert!(pass("t", "s", &everywhere).starts_with("Allow"), "{}", pass("t", "s", &everywhere));
+    for (child, parent, admin_of, wanted) in [
+        ("t", "s", &below[..], other("t")),
+        ("t", "r", &everywhere, other("t")),
+        ("n", "s", &everywhere, other("s")),
+        ("r", "a", &everywhere, other("r")),
+    ] {
+        let said = pass(child, parent, admin_of);
+        assert!(said.starts_with(&wanted), "{child} below {parent}: {said}");
+    }
 }
 
 fn yes(names: [&str; 2]) -> rules::Answers {

@@ -22,6 +22,18 @@ fn what_the_api_server_accepts_is_accepted_and_nothing_else() {
 }
 
 /// The API server ends a text there; what stands behind would be accepted unread.
+/// One takes no more memory than its text.
+#[test]
+fn a_selector_has_at_most_eight_kibibytes() {
+    let selector = |values: usize| {
+        let values: Vec<String> = (0..values).map(|at| format!("{at:062}")).collect();
+        select(&format!("k in ({})", values.join(",")), &Pairs::new())
+    };
+    assert_eq!(selector(128), Ok(false));
+    let refused = selector(131).unwrap_err();
+    assert!(refused.why.starts_with("a selector has at most 8192 bytes, and "), "{refused:?}");
+}
+
 #[test]
 fn a_nul_is_refused() {
     for text in ["\0", "a\0", "a=b\0", "a=b\0,c", "\0a=b", "a in (b\0)"] {

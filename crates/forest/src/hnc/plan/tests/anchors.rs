@@ -325,7 +325,7 @@ fn the_first_administrator_is_bound_before_the_annotation_goes() {
 fn the_definitions_are_read_when_objects_disappear_that_no_user_may_have_deleted() {
     let mut rest = Cluster::draw("p, x:p, c<p, old!:p, f<old");
     settle(&mut rest);
-    let cases: [(&str, Tells, bool); 10] = [
+    let cases: [(&str, Tells, bool); 11] = [
         ("a HierarchyConfiguration goes", |it| it.remove_hierarchy("x"), true),
         ("in a namespace that goes", |it| it.remove_hierarchy("old"), false),
         ("an anchor goes", |it| it.remove_anchor("p", "c"), true),
@@ -336,6 +336,7 @@ fn the_definitions_are_read_when_objects_disappear_that_no_user_may_have_deleted
         ("a namespace goes", |it| it.remove_namespace("x"), false),
         ("a parent changes", |it| Some(it.set_parent("x", None)), false),
         ("an anchor comes", |it| Some(it.anchor("x", "new")), false),
+        ("a list is refused", |_| Some(Fact::StreamLost(Stream::ANCHORS, "gone".into())), true),
     ];
     for (what, happens, doubtful) in cases {
         let mut cluster = rest.clone();

@@ -336,6 +336,22 @@ fn a_binding_goes_before_its_role() {
     assert_eq!(objects(&forest, "leaf"), ["both create r from root", "on create b from root"]);
 }
 
+/// Only this is withdrawn there: everything else stays as it is.
+#[test]
+fn below_a_missing_parent_a_binding_goes_with_its_source() {
+    const NOTHING: [&str; 0] = [];
+    let mut cluster = bound();
+    settle(&mut cluster);
+    cluster.remove_namespace("child");
+    let mut forest = cluster.forest();
+    forest.apply(cluster.binding("root", "b", "r", "v"));
+    forest.apply(cluster.remove_object("root", &key("r")).unwrap());
+    assert_eq!(objects(&forest, "leaf"), NOTHING);
+    let change = forest.apply(cluster.remove_object("root", &key("b")).unwrap());
+    assert!(touched(&change, "leaf", &key("b")), "{change:?}");
+    assert_eq!(objects(&forest, "leaf"), ["off delete b"]);
+}
+
 #[test]
 fn a_label_that_changes_what_a_binding_refers_to_touches_its_copies() {
     let mut cluster = bound();

@@ -1,13 +1,13 @@
 //! Row 2: which objects a new configuration of a kind would overwrite. Only namespaces count to which the source did not
 //! propagate before. Objects that nothing would overwrite are left out.
 
-use crate::core::kind::{KindId, KindSettings, ObjectKey};
+use crate::core::kind::{Kind, KindId, KindSettings, ObjectKey};
 use crate::core::name::Name;
 use crate::core::text::shown;
 use crate::core::tree::Id;
 use crate::dialects::Forest;
 use crate::hnc::rules::{Denial, Verdict};
-use crate::hnc::words::WAY_OUT;
+use crate::hnc::words::way_out;
 
 /// How many conflicts a message names; it counts the rest.
 const NAMED: usize = 20;
@@ -21,8 +21,8 @@ pub(super) struct Conflict {
     name: Name,
     /// The namespace of the source that would replace it.
     above: Name,
-    /// The resource of both.
-    resource: String,
+    /// The kind of both.
+    kind: Kind,
 }
 
 /// The sources that others above would overwrite with this configuration, but not with `before`, in a stable order. The cost
@@ -43,7 +43,7 @@ pub(super) fn conflicts(
                 return None;
             }
             let [below, above] = [below, above].map(|id| forest.name(id).clone());
-            Some(Conflict { below, name: key.name.clone(), above, resource: kind.kind.group_resource() })
+            Some(Conflict { below, name: key.name.clone(), above, kind: kind.kind.clone() })
         })
         .collect();
     found.sort_unstable();
@@ -72,8 +72,8 @@ fn overwriting(forest: &Forest, kind: &KindSettings, key: &ObjectKey, below: Id)
 
 /// 409 with the conflicts.
 pub(super) fn denial(found: &[Conflict]) -> Verdict {
-    let line = |Conflict { below, name, above, resource }: &Conflict| {
-        let name = shown(name);
+    let line = |Conflict { below, name, above, kind }: &Conflict| {
+        let (name, resource) = (shown(name), kind.group_resource());
         format!("object {name:?} in namespace {below:?} is in the way of the one in {above:?} ({resource})")
     };
     let mut lines: Vec<String> = found.iter().take(NAMED).map(line).collect();
@@ -81,6 +81,7 @@ pub(super) fn denial(found: &[Conflict]) -> Verdict {
     if more > 0 {
         lines.push(format!("and {more} more"));
     }
-    Denial::conflict(format!("objects of the same name are in the way; {WAY_OUT}: {}", lines.join("; ")))
+    let way_out = way_out(found.iter().map(|it| &it.kind));
+    Denial::conflict(format!("objects of the same name are in the way; {way_out}: {}", lines.join("; ")))
         .into()
 }

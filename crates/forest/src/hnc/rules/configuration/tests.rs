@@ -191,6 +191,8 @@ fn every_entry_that_makes_no_sense_is_named() {
         // What was there before is not judged again unless something is changed.
         ("crontabs", "crontabs", Expected::Allowed),
         ("crontabs, roles AllowPropagate", "crontabs", Expected::Denied(Invalid, &["crontabs"])),
+        ("secrets, secrets", "secrets", Expected::Denied(Invalid, &["already about"])),
+        ("widgets", "crontabs, widgets", Expected::Warned(&["widgets", "kubectl hns config delete-type"])),
     ];
     for (new, old, expected) in allowed {
         expect(new, &mut forest, &update(old, new), &[], &expected);

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use crate::core::hop::Hop;
 use crate::core::kind::{KindSettings, ObjectKey};
 use crate::core::name::Name;
-use crate::core::object::Source;
+use crate::core::object::{Object, Source};
 use crate::core::stream::{Stream, StreamState};
 use crate::core::text::shown;
 use crate::core::tree::Id;
@@ -12,7 +13,7 @@ use crate::core::verdict::wait_for;
 use crate::dialects::Forest;
 use crate::hnc::plan::{Reach, labels_below, reach};
 use crate::hnc::rules::{Answers, Check, Denial, WaitFor};
-use crate::hnc::words::WAY_OUT;
+use crate::hnc::words::way_out;
 
 /// How many conflicts a message names; it counts the rest.
 const NAMED: usize = 20;
@@ -47,15 +48,16 @@ pub(in crate::hnc::rules) fn no_conflicts(
         }
         return Err(Denial::unavailable(unknown()).into());
     }
-    let found = |refused| listed(forest, conflicts(forest, parent, child, refused));
-    if let Some(overwritten) = found(true) {
+    let refused = conflicts(forest, parent, child, true);
+    let way_out = way_out(refused.iter().map(|(_, key)| forest.kind(key.kind)));
+    if let Some(overwritten) = listed(forest, refused) {
         return Err(Denial::conflict(format!(
             "these objects are in the way of objects of the same name from the new parent or its ancestors; \
-             {WAY_OUT}: {overwritten}"
+             {way_out}: {overwritten}"
         ))
         .into());
     }
-    Ok(found(false).map(|left_alone| {
+    Ok(listed(forest, conflicts(forest, parent, child, false)).map(|left_alone| {
         format!(
             "these objects are left as they are, although objects of the same name from the new parent or its ancestors \
              should be in their place: {left_alone}"
@@ -98,7 +100,10 @@ fn conflicts(forest: &Forest, parent: &Name, child: &Name, refused: bool) -> BTr
     };
     let would_replace = |key: &ObjectKey, source: &Source, holder: Id| {
         let Some(kind) = forest.kind_settings(key.kind) else { return false };
+        // A copy of Accurate's goes when its namespace leaves that hierarchy.
+        let stays = |object: &Object| !object.hop().is_some_and(Hop::is_followed);
         is_meant(kind)
+            && forest.object(holder, key).is_none_or(stays)
             && source.goes_to(kind, &key.name, &labels_below(forest, holder, || joined(holder))).is_ok()
             && !(refused && keeps_own_object(forest, holder, key))
     };

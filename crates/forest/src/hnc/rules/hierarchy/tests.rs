@@ -273,6 +273,13 @@ fn row_5_nothing_moves_below_a_halted_namespace() {
             Allowed,
         ),
         ("and edited", "child:gone", update("child", "gone > gone"), vec![], Allowed),
+        (
+            "below a halted parent nothing happens yet",
+            "a, mid?:a, low:mid, child",
+            create("child", "low"),
+            vec![("admin low", Yes), ("admin child", Yes)],
+            Warned(&["the parent \"low\" is halted", "until \"mid\" is repaired"]),
+        ),
     ]);
     let mut cluster = Cluster::draw("mid:gone, child:mid, p");
     let mut forest = cluster.forest();
@@ -483,7 +490,7 @@ fn row_9_a_new_parent_has_to_exist() {
             "top, c:top, child:c",
             update("child", "c > p"),
             vec![("live p", No), ("create p", Yes), ("hierarchy p", Yes), ("admin top", Yes)],
-            Warned(&["\"p\" does not exist yet", "keeps its copies", "leaves the tree of \"c\" at once"]),
+            Warned(&["\"p\" does not exist yet", "keeps its copies", "leaves the tree of \"top\" at once"]),
         ),
         (
             "and not without",

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::{Request, Review, State};
 use crate::core::destination::{goes_somewhere, goes_to};
-use crate::core::kind::{KindId, KindSettings, ObjectKey, OnConflict};
+use crate::core::kind::{Kind, KindId, KindSettings, ObjectKey, OnConflict};
 use crate::core::name::Name;
 use crate::core::stream::Stream;
 use crate::core::text::shown;
@@ -16,7 +16,7 @@ use crate::hnc::exclusion::{Traits, exclusion};
 use crate::hnc::plan::wanted_labels;
 use crate::hnc::rules::hierarchy::structure_is_known;
 use crate::hnc::rules::{Check, Denial, Operation};
-use crate::hnc::words::WAY_OUT;
+use crate::hnc::words::way_out;
 
 /// How many namespaces a message names; it counts the rest.
 const NAMED: usize = 20;
@@ -91,10 +91,14 @@ impl Review<'_> {
         };
         let holders = self.forest.holders_below(&key, source).into_iter().filter(comes_newly);
         let found: BTreeSet<&Name> = holders.map(|holder| self.forest.name(holder)).collect();
-        self.conclude(on_conflict, &found)
+        self.conclude((on_conflict, &kind.kind), &found)
     }
 
-    fn conclude(&self, on_conflict: OnConflict, found: &BTreeSet<&Name>) -> Check<Vec<String>> {
+    fn conclude(
+        &self,
+        (on_conflict, kind): (OnConflict, &Kind),
+        found: &BTreeSet<&Name>,
+    ) -> Check<Vec<String>> {
         if found.is_empty() {
             return Ok(Vec::new());
         }
@@ -106,7 +110,8 @@ impl Review<'_> {
             )]);
         }
         Err(Denial::conflict(format!(
-            "namespaces below have a {what} {name:?} of their own, which is in the way: {places}; {WAY_OUT}"
+            "namespaces below have a {what} {name:?} of their own, which is in the way: {places}; {}",
+            way_out([kind])
         ))
         .into())
     }

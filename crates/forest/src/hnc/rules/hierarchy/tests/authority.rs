@@ -50,7 +50,9 @@ fn row_12_consent_comes_from_above() {
             questions.iter().enumerate().map(|(at, it)| (&**it, answer(at))).collect()
         };
         let given = dialogue(&|_| Yes);
-        check(&what, &judge(&mut forest(), &request, &given, |_| ()), &Allowed);
+        let parent_is_halted = ["p:gone", "p:q"].iter().any(|it| text.contains(it));
+        let allowed = if parent_is_halted { Warned(&["\"p\" is halted"]) } else { Allowed };
+        check(&what, &judge(&mut forest(), &request, &given, |_| ()), &allowed);
         for (missing, (name, role)) in consents.iter().enumerate() {
             let refused = dialogue(&|at| if at == missing { No } else { Yes });
             let verdict = judge(&mut forest(), &request, &refused, |_| ());

@@ -17,7 +17,15 @@ fn row_7_nothing_below_is_overwritten() {
         ("top/r side/r", "low", Allowed),
         ("kid/r", "lone", Allowed),
         ("kid/r", "unheard-of", Allowed),
-        ("kid/r", "top", in_the_way(&["Role \"r\"", "\"kid\"", crate::hnc::words::WAY_OUT])),
+        (
+            "kid/r",
+            "top",
+            in_the_way(&[
+                "Role \"r\"",
+                "\"kid\"",
+                "or keep both Roles or RoleBindings with propagation.rbacOnConflict",
+            ]),
+        ),
         ("low/r", "top", in_the_way(&["\"low\""])),
         ("kid/r low/r side/r lone/r", "top", in_the_way(&["\"kid\", \"low\", \"side\";"])),
     ];

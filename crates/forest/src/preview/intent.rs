@@ -4,6 +4,8 @@
 //! RBAC allows the request, is not judged here.
 
 use super::Preview;
+use crate::accurate::keys::FINALIZER;
+use crate::accurate::rules::{namespace as accurate_namespace, sub_namespace};
 use crate::core::kind::KindSettings;
 use crate::core::labels::Labels;
 use crate::core::name::Name;
@@ -56,6 +58,31 @@ pub enum Intent {
         /// Its name.
         child: Name,
     },
+    /// Set and remove labels of a namespace.
+    Label {
+        /// Its name.
+        namespace: Name,
+        /// The labels by key, with their values afterwards.
+        labels: Vec<(Box<str>, Option<Box<str>>)>,
+    },
+    /// Create a `SubNamespace`.
+    CreateSubNamespace {
+        /// The namespace that it is in.
+        parent: Name,
+        /// Its name.
+        child: Name,
+        /// Its `spec.labels`.
+        labels: Labels,
+        /// Its `spec.annotations`.
+        annotations: Labels,
+    },
+    /// Delete a `SubNamespace`.
+    DeleteSubNamespace {
+        /// The namespace that it is in.
+        parent: Name,
+        /// Its name.
+        child: Name,
+    },
     /// Write the `HNCConfiguration`.
     Configure {
         /// `spec.resources` before; an entry that cannot be read is given as the reason.
@@ -78,27 +105,31 @@ impl Preview {
                 answers,
             ),
             Intent::DeleteNamespace { name } => {
-                let old = marks(forest, name);
-                let request = namespace::Request {
-                    operation: Operation::Delete,
-                    name: name.clone(),
-                    user: user.clone(),
-                    old,
-                    new: namespace::Marks::default(),
-                };
-                namespace::review(forest, &request, answers)
+                let new = namespace::Marks::default();
+                review_namespace(forest, (Operation::Delete, name, user), new, answers)
             }
             Intent::Annotate { namespace, subnamespace_of } => {
                 let old = marks(forest, namespace);
                 let annotations = shown(annotated(old.annotations.iter(), subnamespace_of.as_deref()));
-                let request = namespace::Request {
-                    operation: Operation::Update,
-                    name: namespace.clone(),
-                    user: user.clone(),
-                    new: namespace::Marks { annotations, ..old.clone() },
-                    old,
+                let new = namespace::Marks { annotations, ..old };
+                review_namespace(forest, (Operation::Update, namespace, user), new, answers)
+            }
+            Intent::Label { namespace, labels } => {
+                let old = marks(forest, namespace);
+                let new = namespace::Marks { labels: shown(labelled(old.labels.iter(), labels)), ..old };
+                review_namespace(forest, (Operation::Update, namespace, user), new, answers)
+            }
+            Intent::CreateSubNamespace { parent, child, labels, annotations } => {
+                let request = sub_namespace::Request {
+                    labels: listed(labels),
+                    annotations: listed(annotations),
+                    ..sub_namespace_request(Operation::Create, parent, child, user)
                 };
-                namespace::review(forest, &request, answers)
+                sub_namespace::review(forest, &request, answers)
+            }
+            Intent::DeleteSubNamespace { parent, child } => {
+                let request = sub_namespace_request(Operation::Delete, parent, child, user);
+                sub_namespace::review(forest, &request, answers)
             }
             Intent::CreateAnchor { parent, child, labels, annotations } => {
                 let request = anchor::Request {
@@ -151,12 +182,81 @@ impl Preview {
                     self.edit_anchor(parent, child, |seen| seen.terminating = true);
                 }
             }
+            // The writer of a label owns it, and not who has applied it.
+            Intent::Label { namespace, labels } => self.edit_namespace(namespace, |seen| {
+                let is_new =
+                    |(key, value): &&(Box<str>, Option<Box<str>>)| seen.labels.get(key) != value.as_deref();
+                for (key, _) in labels.iter().filter(is_new) {
+                    seen.applied.labels.remove(key);
+                    seen.foreign.labels.insert(key.clone());
+                }
+                seen.labels = labelled(seen.labels.iter(), labels).collect();
+            }),
+            Intent::CreateSubNamespace { parent, child, labels, annotations } => {
+                self.edit_sub_namespace(parent, child, |seen| {
+                    (seen.labels, seen.annotations) = (labels.clone(), annotations.clone());
+                    (seen.finalizers, seen.generation) = (vec![FINALIZER.into()], 1);
+                });
+            }
+            Intent::DeleteSubNamespace { parent, child } => {
+                let all = self.forest.id(parent).map(|id| self.forest.accurate().sub_namespaces(id));
+                if all.is_some_and(|all| all.contains_key(child)) {
+                    self.edit_sub_namespace(parent, child, |seen| seen.terminating = true);
+                }
+            }
             Intent::Configure { new, served, .. } => {
                 let kinds: Vec<KindSettings> = resolve(new, served).settings().cloned().collect();
                 self.tell(Fact::Kinds(kinds));
             }
         }
     }
+}
+
+/// Both APIs judge a request for a namespace, as in the webhook.
+fn review_namespace(
+    forest: &Forest,
+    (operation, name, user): (Operation, &Name, &User),
+    new: namespace::Marks<'static>,
+    answers: &Answers,
+) -> Verdict {
+    let (name, user, old) = (name.clone(), user.clone(), marks(forest, name));
+    let of_accurate = accurate_namespace::Request {
+        operation,
+        name: name.clone(),
+        user: user.clone(),
+        old: old.labels.clone(),
+        new: new.labels.clone(),
+        terminating: forest.is_terminating(&name),
+        is_subnamespace: new.annotations.get(SUBNAMESPACE_OF).is_some_and(|it| !it.is_empty()),
+    };
+    namespace::review(forest, &namespace::Request { operation, name, user, old, new }, answers)
+        .and(|| accurate_namespace::review(forest, &of_accurate, answers))
+}
+
+fn sub_namespace_request(
+    operation: Operation,
+    parent: &Name,
+    child: &Name,
+    user: &User,
+) -> sub_namespace::Request {
+    sub_namespace::Request {
+        operation,
+        namespace: parent.clone(),
+        name: child.clone(),
+        user: user.clone(),
+        labels: Vec::new(),
+        annotations: Vec::new(),
+        adds_owner: false,
+    }
+}
+
+/// The labels of a namespace after a change.
+fn labelled<'a>(
+    present: impl Iterator<Item = (&'a str, &'a str)>,
+    change: &'a [(Box<str>, Option<Box<str>>)],
+) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let others = present.filter(|(key, _)| !change.iter().any(|(changed, _)| **changed == **key));
+    others.chain(change.iter().filter_map(|(key, value)| Some((&**key, value.as_deref()?))))
 }
 
 fn hierarchy_request(

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::accurate::why::conflicting_source;
 use crate::core::content::Digest;
 use crate::core::kind::ObjectKey;
 use crate::core::labels::Labels;
 use crate::core::name::Name;
-use crate::core::object::Object;
 use crate::dialects::Forest;
 use crate::hnc::condition::Condition;
 use crate::hnc::plan::{Place, Reach, reach};
@@ -73,6 +73,26 @@ pub struct AnchorChange {
     pub child: Name,
     /// Whether it exists afterwards.
     pub is_there: bool,
+}
+
+/// A `SubNamespace`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SubNamespaceState {
+    /// Why it has no namespace, if its status says so: the message of the condition.
+    pub stalled: Option<Box<str>>,
+}
+
+/// A `SubNamespace` that is created, deleted or changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SubNamespaceChange {
+    /// The namespace that it is in.
+    pub parent: Name,
+    /// Its name, which is the child's.
+    pub child: Name,
+    /// The state before; `None` if it did not exist.
+    pub before: Option<SubNamespaceState>,
+    /// The state afterwards; `None` if it no longer exists.
+    pub after: Option<SubNamespaceState>,
 }
 
 /// The effect on an object.
@@ -184,6 +204,8 @@ pub struct Outcome {
     pub namespaces: Vec<NamespaceChange>,
     /// The anchors.
     pub anchors: Vec<AnchorChange>,
+    /// The `SubNamespaces`.
+    pub sub_namespaces: Vec<SubNamespaceChange>,
     /// The objects of propagated kinds, including those in deleted namespaces.
     pub objects: Vec<ObjectChange>,
     /// The objects that come into conflict and are kept.
@@ -204,6 +226,7 @@ impl Outcome {
 pub(super) struct Ledger {
     namespaces: BTreeMap<Name, Option<NamespaceState>>,
     anchors: BTreeMap<(Name, Name), bool>,
+    sub_namespaces: BTreeMap<(Name, Name), Option<SubNamespaceState>>,
     objects: BTreeMap<(Name, ObjectKey), Option<ObjectState>>,
     /// Whether each was in conflict before.
     kept: BTreeMap<(Name, ObjectKey), bool>,
@@ -223,6 +246,12 @@ impl Ledger {
         self.anchors.entry(place).or_insert_with(|| forest.has_anchor(parent, child));
     }
 
+    /// Call it before this `SubNamespace` is written.
+    pub(super) fn sub_namespace(&mut self, forest: &Forest, parent: &Name, child: &Name) {
+        let place = (parent.clone(), child.clone());
+        self.sub_namespaces.entry(place).or_insert_with(|| sub_namespace(forest, parent, child));
+    }
+
     /// Call it before this object is written.
     pub(super) fn object(&mut self, forest: &Forest, name: &Name, key: &ObjectKey) {
         self.objects.entry((name.clone(), key.clone())).or_insert_with(|| object(forest, name, key));
@@ -231,7 +260,11 @@ impl Ledger {
     /// Call it before this object is recorded as in conflict.
     pub(super) fn kept(&mut self, forest: &Forest, name: &Name, key: &ObjectKey) {
         let place = (name.clone(), key.clone());
-        self.kept.entry(place).or_insert_with(|| forest.is_conflict(name, key));
+        let is_conflict = || {
+            let of_accurate = forest.accurate().failure(name, key);
+            forest.is_conflict(name, key) || of_accurate.is_some_and(|known| known.is_conflict)
+        };
+        self.kept.entry(place).or_insert_with(is_conflict);
     }
 
     /// Call it before the status of this quota is written.
@@ -252,6 +285,12 @@ impl Ledger {
             let change = AnchorChange { parent: parent.clone(), child: child.clone(), is_there };
             (*before != is_there).then_some(change)
         });
+        let sub_namespaces = self.sub_namespaces.iter().map(|((parent, child), before)| SubNamespaceChange {
+            parent: parent.clone(),
+            child: child.clone(),
+            before: before.clone(),
+            after: sub_namespace(forest, parent, child),
+        });
         let objects = self.objects.iter().map(|((name, key), before)| ObjectChange {
             namespace: name.clone(),
             key: key.clone(),
@@ -260,10 +299,13 @@ impl Ledger {
         });
         let new = self.kept.iter().filter(|(_, before)| !**before);
         let kept = new.filter_map(|((name, key), _)| {
-            let source = place(forest, name)?.conflicting_source(key)?.clone();
+            let of_hnc = place(forest, name).and_then(|it| it.conflicting_source(key).cloned());
+            let source = of_hnc.or_else(|| conflicting_source(forest, name, key))?;
             Some(KeptObject { namespace: name.clone(), key: key.clone(), source })
         });
         let quotas = self.quotas.iter().filter_map(|((namespace, name), before)| {
+            // Otherwise the quota goes with its namespace.
+            forest.namespace(forest.id(namespace)?).filter(|seen| !seen.terminating)?;
             let status = forest.quota_status(namespace, name)?;
             let (before, after, hard) = (before.clone(), status.used.clone(), status.hard.clone());
             Some(QuotaChange { namespace: namespace.clone(), name: name.clone(), before, after, hard })
@@ -273,6 +315,7 @@ impl Ledger {
             kept: kept.collect(),
             namespaces: namespaces.filter(|it| it.before != it.after).collect(),
             anchors: anchors.collect(),
+            sub_namespaces: sub_namespaces.filter(|it| it.before != it.after).collect(),
             objects: objects.filter(|it| it.before != it.after).collect(),
         }
     }
@@ -302,13 +345,14 @@ fn namespace(forest: &Forest, name: &str) -> Option<NamespaceState> {
 
 fn object(forest: &Forest, namespace: &str, key: &ObjectKey) -> Option<ObjectState> {
     let object = forest.object(forest.id(namespace)?, key)?;
-    let inherited_from = match object {
-        Object::Source(_) => None,
-        Object::Copy(copy) => Some(copy.inherited_from.clone()),
-    };
     Some(ObjectState {
         uid: object.version().uid(),
-        inherited_from,
+        inherited_from: forest.copied_from(namespace, key).cloned(),
         digest: object.digests().map(|(all, _)| all),
     })
+}
+
+fn sub_namespace(forest: &Forest, parent: &str, child: &str) -> Option<SubNamespaceState> {
+    let seen = forest.accurate().sub_namespaces(forest.id(parent)?).get(child)?;
+    Some(SubNamespaceState { stalled: seen.status.stalled.as_ref().map(|it| it.message.clone()) })
 }

@@ -3,9 +3,16 @@
 //!
 //! A [`Preview`] simulates all parts on a forest of its own: admission judges ([`Preview::judge`]), the user changes
 //! ([`Preview::change`]), our controller plans and writes and the namespace controller cleans up ([`Preview::settle`]), until no
-//! write is left. The plans are those of [`crate::hnc::plan`], so the preview shows what the controller would do. It sends no
-//! requests; it lists what must be read. It does not know concurrent changes of other clients, or writes that would fail.
+//! write is left. The plans are those of [`crate::hnc::plan`] and [`crate::accurate::plan`], so the preview shows what the
+//! controller would do. It sends no requests; it lists what must be read. It does not know concurrent changes of other clients, or
+//! writes that would fail.
+//!
+//! What Accurate's API does is part of a preview if the forest has Accurate's settings and knows all `SubNamespaces`.
 
+mod accurate;
+#[cfg(test)]
+mod accurate_tests;
+mod hnc;
 mod intent;
 mod ledger;
 mod perform;
@@ -18,14 +25,16 @@ pub use self::intent::Intent;
 use self::ledger::Ledger;
 pub use self::ledger::{
     AnchorChange, Effect, KeptObject, NamespaceChange, NamespaceState, ObjectChange, ObjectState, Outcome,
-    PairChange, QuotaChange,
+    PairChange, QuotaChange, SubNamespaceChange, SubNamespaceState,
 };
+use self::perform::Dialect;
+use crate::accurate::AccurateAction;
 use crate::core::change::{Change, Scope};
 use crate::core::kind::{KindId, Mode, ObjectKey};
 use crate::core::name::Name;
 use crate::core::stream::{Stream, StreamState};
 use crate::dialects::{Fact, Forest};
-use crate::hnc::plan::plan;
+use crate::hnc::HncAction;
 
 /// More turns than any change takes; deleting a hundred levels of subnamespaces needs some hundreds.
 const TURNS: usize = 100_000;
@@ -128,7 +137,8 @@ impl Preview {
                 return wants;
             }
             for (name, scope) in self.due(turn) {
-                let unread = self.turn(&name, &scope);
+                let mut unread = self.turn::<HncAction>(&name, &scope);
+                unread.extend(self.turn::<AccurateAction>(&name, &scope));
                 if !unread.is_empty() {
                     wants.content.extend(unread);
                     waiting.merge(Change { everything: false, namespaces: HashMap::from([(name, scope)]) });
@@ -139,10 +149,13 @@ impl Preview {
         wants
     }
 
-    /// Kinds that are not ignored and whose first list has not arrived.
+    /// Kinds that a hierarchy treats and whose first list has not arrived.
     fn unlisted(&self) -> BTreeSet<KindId> {
         let is_waiting = |id: &KindId| self.forest.stream(Stream::Kind(*id)) == StreamState::Waiting;
-        let treated = self.forest.kinds().filter(|(_, settings)| settings.mode != Mode::Ignore);
+        let accurate = self.forest.known_accurate();
+        let treated = self.forest.kinds().filter(|(_, settings)| {
+            settings.mode != Mode::Ignore || accurate.is_some_and(|it| it.watches(&settings.kind))
+        });
         treated.map(|(id, _)| id).filter(is_waiting).collect()
     }
 
@@ -156,9 +169,9 @@ impl Preview {
         due
     }
 
-    /// Plans one namespace and makes the writes; returns the sources that must be read first.
-    fn turn(&mut self, name: &Name, scope: &Scope) -> Vec<(Name, ObjectKey)> {
-        let plan = plan(&self.forest, name, scope);
+    /// Plans one namespace in one hierarchy and makes the writes; returns the sources that must be read first.
+    fn turn<D: Dialect>(&mut self, name: &Name, scope: &Scope) -> Vec<(Name, ObjectKey)> {
+        let plan = D::plan(&self.forest, name, scope);
         for action in plan.actions() {
             self.perform(name, action);
         }

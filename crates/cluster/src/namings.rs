@@ -1,0 +1,93 @@
+//! How the list of [namings](forest::hnc::naming) is stored, and the anchors to compare it with.
+
+use forest::Name;
+use forest::hnc::naming::{Naming, Namings};
+use hns_api::names::MISSING_PARENTS;
+use hns_api::{SubnamespaceAnchor, anchor_states};
+use kube::api::ListParams;
+use kube::{Client, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::api::Api;
+use crate::stored::{Content, Store, Stored};
+
+impl Content for Namings {
+    const NAME: &'static str = MISSING_PARENTS;
+    const KEY: &'static str = "namings.json";
+
+    fn to_text(&self) -> serde_json::Result<String> {
+        let entry = |it: &Naming| Entry {
+            parent: it.parent.to_string(),
+            child: it.child.to_string(),
+            consent_to: it.holders.iter().map(ToString::to_string).collect(),
+            review: it.review.to_string(),
+            since: it.since.to_string(),
+        };
+        serde_json::to_string(&self.0.iter().map(entry).collect::<Vec<_>>())
+    }
+
+    fn of_text(text: &str) -> serde_json::Result<Self> {
+        let entries: Vec<Entry> = if text.is_empty() { Vec::new() } else { serde_json::from_str(text)? };
+        let naming = |it: Entry| Naming {
+            parent: it.parent.as_str().into(),
+            child: it.child.as_str().into(),
+            holders: it.consent_to.iter().map(|it| it.as_str().into()).collect(),
+            review: it.review.into(),
+            since: it.since.into(),
+        };
+        Ok(Self(entries.into_iter().map(naming).collect()))
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    parent: String,
+    child: String,
+    consent_to: Vec<String>,
+    review: String,
+    since: String,
+}
+
+/// Reads the list. Without the object it is empty: no webhook has added anything.
+///
+/// # Errors
+/// It cannot be read or understood.
+pub async fn read(store: &Store) -> Result<Stored<Namings>> {
+    match store.read().await {
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(Stored::default()),
+        read => read,
+    }
+}
+
+/// The namespaces with an anchor of this name that may still create its namespace, read live. An anchor that shows `Conflict` creates
+/// nothing.
+///
+/// # Errors
+/// They cannot be listed.
+pub async fn holders_of_waiting(client: &Client, name: &str) -> Result<Vec<Name>> {
+    let named = ListParams::default().fields(&format!("metadata.name={name}"));
+    let anchors = Api::<SubnamespaceAnchor>::all(client.clone()).list(&named).await?.items;
+    let waiting = anchors.into_iter().filter(|it| it.state() != Some(anchor_states::CONFLICT));
+    Ok(waiting.filter_map(|it| it.metadata.namespace).map(|it| it.as_str().into()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_read_as_it_was_written_and_no_text_is_an_empty_one() {
+        let naming = Naming {
+            parent: "p".into(),
+            child: "y".into(),
+            holders: vec!["x".into()],
+            review: "1".into(),
+            since: "2026-01-01T00:00:00Z".into(),
+        };
+        let list = Namings(vec![naming]);
+        assert_eq!(Namings::of_text(&list.to_text().unwrap()).unwrap(), list);
+        assert_eq!(Namings::of_text("").unwrap(), Namings::default());
+        Namings::of_text("{}").unwrap_err();
+    }
+}

@@ -1,0 +1,305 @@
+//! `explain`: shows why a namespace has an object, or not: the way of its copies from namespace to namespace.
+
+use std::collections::BTreeSet;
+
+use clap::Args;
+use forest::accurate::Fact as AccurateFact;
+use forest::accurate::why::{Next, There, frozen, next, there};
+use forest::{
+    EdgeKind, Fact, Forest, HopMode, Kind, KindSettings, Mode, Name, NamespaceFact, ObjectKey, hnc,
+};
+use hns_api::accurate::annotations::{FROM, PROPAGATE};
+use hns_api::names::HIERARCHY_CONFIGURATION;
+use hns_cluster::api::Api;
+use hns_cluster::api_object::ApiObject;
+use hns_cluster::feed::api_resource;
+use hns_cluster::ingest;
+use k8s_openapi::api::core::v1::Namespace;
+use serde::Serialize;
+
+use super::describe;
+use crate::commands::doctor::accurate::reason;
+use crate::commands::hierarchy;
+use crate::configured_kinds;
+use crate::failure::Done;
+use crate::format::{Format, render};
+use crate::lines::{Lines, printable};
+use crate::object_argument::ObjectArgument;
+use crate::session::Session;
+use crate::terminal::{Ink, Paint};
+use crate::{Failure, Terminal, accurate_trees};
+
+/// Explain why the namespace has an object, or not.
+///
+/// Shows from which namespace a copy comes and in which mode, or what prevents a copy: a missing annotation, an object of the
+/// same name, a kind that is not propagated, or a label that leads nowhere.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The object, such as secret/registry or roles.rbac.authorization.k8s.io/viewer. It need not exist.
+    #[arg(value_name = "KIND/NAME")]
+    subject: ObjectArgument,
+
+    /// Output format. With name, the namespaces on the way that have the object.
+    #[arg(short, long, value_name = "FORMAT")]
+    output: Option<Format>,
+}
+
+/// The explanation as data.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Explanation {
+    namespace: String,
+    resource: String,
+    name: String,
+    /// What it is.
+    state: String,
+    /// The reason, as a sentence without its end.
+    why: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advice: Option<String>,
+    /// The namespaces above, the nearest first.
+    upstream: Vec<Step>,
+}
+
+/// A namespace above.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Step {
+    namespace: String,
+    /// `parent` or `template` of the namespace before.
+    is: &'static str,
+    object: String,
+}
+
+pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Terminal) -> Done {
+    let shared = describe::served(session).await?;
+    let forest = accurate_trees::forest(session, &shared).await?;
+    let kind = arguments.subject.kind(&configured_kinds::read(session, &mut Vec::new()).await?.served)?;
+    let mut chain = Chain { session, forest, path: Vec::new() };
+    chain.read(&session.namespace).await?;
+    chain.read_objects(&kind, &arguments.subject.name).await?;
+    let explanation = explanation(&chain.forest, &chain.path, &kind, &arguments.subject.name);
+    match arguments.output {
+        None => terminal.print(&text(&explanation, terminal.paint)),
+        Some(format) => {
+            let names = holders(&chain.forest, &chain.path, &kind, &arguments.subject.name);
+            terminal.print(&render(format, &explanation, names)?);
+        }
+    }
+    Ok(())
+}
+
+/// A namespace and those above it.
+struct Chain<'a> {
+    session: &'a Session,
+    forest: Forest,
+    /// The namespace first.
+    path: Vec<Name>,
+}
+
+impl Chain<'_> {
+    /// Reads the namespace and those above it, one by one.
+    async fn read(&mut self, start: &str) -> Result<(), Failure> {
+        let namespaces = self.session.all::<Namespace>();
+        let (mut facts, mut hierarchies) = (Vec::<NamespaceFact>::new(), Vec::new());
+        let mut following = Some(Name::from(start));
+        while let Some(name) = following.take().filter(|name| !self.path.contains(name)) {
+            let found = self.session.call(namespaces.get_metadata(&name)).await;
+            let fact = match found {
+                Ok(found) => ingest::namespace(&found.metadata),
+                Err(problem) if problem.is_not_found() && !self.path.is_empty() => break,
+                Err(problem) => {
+                    return Err(super::failed(format_args!("namespace {name} cannot be read"), &problem));
+                }
+            };
+            // A namespace can be in a hierarchy of the other API, too. Who may not read that sees the rest.
+            let api = hierarchy::api(self.session, &name);
+            let other = self.session.call(api.get_opt(HIERARCHY_CONFIGURATION)).await;
+            hierarchies.extend(other.ok().flatten().map(ingest::hierarchy));
+            facts.push(fact);
+            self.path.push(name.clone());
+            self.forest.apply(Fact::Namespaces(facts.clone()));
+            following = self.forest.accurate_upstream(&name).cloned();
+        }
+        self.forest.apply(Fact::Hnc(hnc::Fact::Hierarchies(hierarchies)));
+        self.forest.apply(AccurateFact::SubNamespaces(Vec::new()));
+        Ok(())
+    }
+
+    /// Reads the object in all of them; with a binding, the Roles that it refers to.
+    async fn read_objects(&mut self, kind: &Kind, name: &str) -> Result<(), Failure> {
+        let role = Kind::role();
+        let kinds = [kind.clone()].into_iter().chain((kind.is_rbac() && *kind != role).then_some(role));
+        let kinds: Vec<_> = kinds.map(|kind| KindSettings::new(kind, Mode::Ignore)).collect();
+        self.forest.apply(Fact::Kinds(kinds));
+        let mut roles = BTreeSet::new();
+        for fact in self.get(kind, name).await? {
+            roles.extend(fact.role.clone());
+            self.tell(kind, fact);
+        }
+        for role in roles {
+            for fact in self.get(&Kind::role(), &role).await? {
+                self.tell(&Kind::role(), fact);
+            }
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, kind: &Kind, fact: forest::ObjectFact) {
+        if let Some(id) = self.forest.kind_named(&kind.group, &kind.kind) {
+            self.forest.apply(Fact::Object(id, fact));
+        }
+    }
+
+    async fn get(&self, kind: &Kind, name: &str) -> Result<Vec<forest::ObjectFact>, Failure> {
+        let (settings, accurate) = (self.forest.shared_settings(), self.forest.accurate_settings().cloned());
+        let mut facts = Vec::new();
+        for namespace in &self.path {
+            let api = Api::<ApiObject>::namespaced_with(
+                self.session.client.clone(),
+                namespace,
+                &api_resource(kind),
+            );
+            let found = self.session.call(api.get_opt(name)).await.map_err(|problem| {
+                let what =
+                    format!("{} {} in {namespace} cannot be read", kind.group_resource(), printable(name));
+                Failure::because(what, &problem)
+            })?;
+            facts.extend(found.map(|it| ingest::api_object(kind, (&settings, accurate.as_deref()), it)));
+        }
+        Ok(facts)
+    }
+}
+
+fn key(forest: &Forest, kind: &Kind, name: &str) -> Option<ObjectKey> {
+    Some(ObjectKey { kind: forest.kind_named(&kind.group, &kind.kind)?, name: name.into() })
+}
+
+fn holders(forest: &Forest, path: &[Name], kind: &Kind, name: &str) -> Vec<String> {
+    let Some(key) = key(forest, kind, name) else { return Vec::new() };
+    let all = path.iter().filter(|it| there(forest, it, &key).is_something());
+    all.map(|name| format!("namespace/{name}")).collect()
+}
+
+fn explanation(forest: &Forest, path: &[Name], kind: &Kind, name: &str) -> Explanation {
+    let key = key(forest, kind, name);
+    let found = |namespace: &Name| key.as_ref().map_or(There::Nothing, |key| there(forest, namespace, key));
+    let (namespace, above) =
+        path.split_first().map_or((Name::from(""), path), |(it, rest)| (it.clone(), rest));
+    let edges = path.iter().map(|name| forest.accurate_edge(name));
+    let upstream = above.iter().zip(edges).map(|(name, edge)| Step {
+        namespace: name.to_string(),
+        is: word(edge.unwrap_or(EdgeKind::Parent)),
+        object: described(found(name)),
+    });
+    let (state, why, advice) = judged(forest, (&namespace, above.first()), key.as_ref(), kind);
+    Explanation {
+        namespace: namespace.to_string(),
+        resource: kind.group_resource(),
+        name: name.to_owned(),
+        state,
+        why,
+        advice,
+        upstream: upstream.collect(),
+    }
+}
+
+fn word(edge: EdgeKind) -> &'static str {
+    match edge {
+        EdgeKind::Parent => "parent",
+        EdgeKind::Template => "template",
+    }
+}
+
+/// What an object is, from its annotations.
+fn described(found: There<'_>) -> String {
+    if !found.is_something() {
+        return "not there".to_owned();
+    }
+    let mode = found.mode().map(|mode| match mode {
+        HopMode::Create => "create",
+        HopMode::Update => "update",
+        HopMode::Unknown => "unknown",
+    });
+    match (found.from(), mode) {
+        (Some(from), Some(mode)) => format!("copy of {from} (mode {mode})"),
+        (Some(from), None) => format!("copy of {from}"),
+        (None, Some(mode)) => format!("source (mode {mode})"),
+        (None, None) => "not propagated".to_owned(),
+    }
+}
+
+/// The state, the reason, and what can be done.
+type Verdict = (String, String, Option<String>);
+
+fn judged(
+    forest: &Forest,
+    (namespace, above): (&Name, Option<&Name>),
+    key: Option<&ObjectKey>,
+    kind: &Kind,
+) -> Verdict {
+    let here = key.map_or(There::Nothing, |key| there(forest, namespace, key));
+    let state = described(here);
+    if let Some(why) = frozen(forest, namespace) {
+        let (why, hint) = reason(&why);
+        return (state, format!("nothing is copied to {namespace}, because {why}"), Some(hint.to_owned()));
+    }
+    if !forest.accurate_settings().is_some_and(|settings| settings.watches(kind)) {
+        let resource = kind.group_resource();
+        let why = format!("{resource} are not propagated: `watches` in the settings does not name them");
+        let advice = "add the kind to accurate.config.watches, and give the controller its rights";
+        return (state, why, Some(advice.to_owned()));
+    }
+    let (Some(key), Some(above)) = (key, above) else {
+        let why = format!("{namespace} has no parent and no template, so nothing is copied to it");
+        return (state, why, None);
+    };
+    let what = forest.accurate_edge(namespace).map_or("upstream namespace", word);
+    let next = next(forest, namespace, key).unwrap_or(Next::Stays);
+    below((above, &format!("{above}, its {what},")), (here, there(forest, above, key)), next)
+}
+
+/// The verdict in a namespace below `above`, which is `named`.
+fn below((above, named): (&Name, &str), (here, source): (There<'_>, There<'_>), next: Next) -> Verdict {
+    let state = described(here);
+    let asks = source.mode().is_some_and(|mode| mode != HopMode::Unknown);
+    let (is_here, is_above) = (here.is_something(), source.is_something());
+    let (state, why) = match next {
+        Next::Conflict => {
+            let why = format!("it is not a copy, so it is kept, and the one in {above} is not copied");
+            let advice = format!(
+                "rename or delete one of the two, or set its annotation {FROM}={above} to have it replaced"
+            );
+            return ("conflict".to_owned(), why, Some(advice));
+        }
+        Next::Written if !is_here => {
+            ("not there yet".to_owned(), format!("{named} has it, and asks for copies"))
+        }
+        Next::Written => (format!("{state}; to be replaced"), format!("{named} has another one")),
+        Next::Removed => (format!("{state}; to be removed"), format!("{named} does not have it as a source")),
+        Next::Stays if is_here && asks && here.from() != Some(above) => {
+            (state, format!("{named} has one too, which is copied only where there is none"))
+        }
+        Next::Stays if is_here && asks => (state, format!("{named} has it, and asks for copies")),
+        Next::Stays if is_here => (state, format!("{named} asks for no copies of it")),
+        Next::Stays if !is_above => (state, format!("{named} does not have it")),
+        Next::Stays if !asks => (state, format!("the one in {named} has no annotation {PROPAGATE}")),
+        Next::Stays => (state, format!("the one in {named} refers to a Role that is not the same here")),
+    };
+    (state, why, None)
+}
+
+fn text(explanation: &Explanation, paint: Paint) -> String {
+    let Explanation { namespace, resource, name, state, why, advice, upstream } = explanation;
+    let ink = if advice.is_some() { Ink::Warning } else { Ink::Good };
+    let mut text = String::new();
+    text.line(format!("{resource} {} in {namespace}: {}", printable(name), paint.ink(ink, state)));
+    text.line(format!("  Why: {why}"));
+    if let Some(advice) = advice {
+        text.line(format!("  To do: {advice}"));
+    }
+    for Step { namespace, is, object } in upstream {
+        text.line(format!("  {is} {namespace}: {object}"));
+    }
+    text
+}

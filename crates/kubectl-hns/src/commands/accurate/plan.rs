@@ -1,0 +1,250 @@
+//! `plan`: shows the effects of a change in Accurate's trees without making it. It has the same arguments as the command that makes
+//! the change.
+
+use clap::{Args, Subcommand};
+use forest::Labels;
+use forest::preview::Intent;
+use hns_api::accurate::SubNamespaceSpec;
+use k8s_openapi::api::core::v1::Namespace as Object;
+
+use super::place::{self, Place};
+use super::{describe, forms, labels, relocation, sub};
+use crate::cluster_preview::{ClusterPreview, Document};
+use crate::commands::plan::{show, would_have};
+use crate::failure::Done;
+use crate::format::DataFormat;
+use crate::session::Session;
+use crate::{Failure, Terminal};
+
+/// Show the effects of a change without making it.
+///
+/// Lists all objects that would be created, updated, overwritten or deleted, from namespace to namespace, all labels and annotations
+/// of namespaces that would change, and totals. Shows whether the change would be refused, with the code and the message; the exit
+/// code is 1 in that case. Nothing is written.
+#[derive(Debug, Args)]
+#[command(arg_required_else_help = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+
+    /// Output format.
+    #[arg(short, long, value_name = "FORMAT", global = true)]
+    output: Option<DataFormat>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// The effects of creating, deleting or moving a sub-namespace.
+    #[command(subcommand)]
+    Sub(Sub),
+    /// The effects of setting or removing a template.
+    #[command(subcommand)]
+    Template(Template),
+    /// The effects of setting a type.
+    #[command(visible_alias = "ns", subcommand)]
+    Namespace(Namespace),
+}
+
+#[derive(Debug, Subcommand)]
+enum Sub {
+    /// The effects of creating a sub-namespace.
+    Create(sub::Create),
+    /// The effects of deleting a sub-namespace.
+    Delete(sub::Delete),
+    /// The effects of moving a sub-namespace.
+    Move(relocation::Move),
+    /// The effects of making a namespace a sub-namespace.
+    Graft(relocation::Graft),
+    /// The effects of making a sub-namespace a root.
+    Cut(relocation::Cut),
+}
+
+#[derive(Debug, Subcommand)]
+enum Template {
+    /// The effects of setting the template of a namespace.
+    Set(labels::SetTemplate),
+    /// The effects of removing the template of a namespace.
+    Unset(labels::UnsetTemplate),
+}
+
+#[derive(Debug, Subcommand)]
+enum Namespace {
+    /// The effects of setting the type of a namespace.
+    SetType(labels::SetType),
+}
+
+pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Terminal) -> Done {
+    describe::served(session).await?;
+    let Change { namespaces, lines, intents } = change(&arguments.command, session).await?;
+    let concerned: Vec<&str> = namespaces.iter().map(String::as_str).collect();
+    let preview = Box::pin(ClusterPreview::open_accurate(session, &concerned)).await?;
+    let document = Document::new(lines, &Box::pin(preview.try_all(&intents)).await?);
+    show(&document, arguments.output, terminal)?.map_or(Ok(()), Err)
+}
+
+/// What a command would do.
+#[derive(Debug, Default)]
+struct Change {
+    /// The namespaces concerned; the first one must exist.
+    namespaces: Vec<String>,
+    /// In words.
+    lines: Vec<String>,
+    /// The requests. That for the namespace is the first one: the commands ask about it before they make any.
+    intents: Vec<Intent>,
+}
+
+async fn change(command: &Command, session: &Session) -> Result<Change, Failure> {
+    match command {
+        Command::Sub(Sub::Create(it)) => create(it, session).await,
+        Command::Sub(Sub::Delete(it)) => delete(it, session).await,
+        Command::Sub(Sub::Move(it)) => move_to(it, session).await,
+        Command::Sub(Sub::Graft(it)) => graft(it, session).await,
+        Command::Sub(Sub::Cut(it)) => cut(it, session).await,
+        Command::Template(Template::Set(it)) => {
+            let new = Some(it.template.as_str());
+            set(session, (&it.namespace, "template"), |place| &mut place.template, new).await
+        }
+        Command::Template(Template::Unset(it)) => {
+            set(session, (&it.namespace, "template"), |place| &mut place.template, None).await
+        }
+        Command::Namespace(Namespace::SetType(it)) => {
+            let new = labels::label_of(&it.kind)?;
+            set(session, (&it.namespace, "type"), |place| &mut place.kind, new).await
+        }
+    }
+}
+
+async fn create(arguments: &sub::Create, session: &Session) -> Result<Change, Failure> {
+    let sub::Create { name, parent, .. } = arguments;
+    arguments.is_new(session).await?;
+    if let Err(problem) = session.call(session.all::<Object>().get_metadata(parent)).await
+        && problem.is_not_found()
+    {
+        return Err(place::unreadable(parent, &problem));
+    }
+    Ok(Change {
+        namespaces: vec![parent.clone()],
+        lines: vec![format!("SubNamespace {name} would be created in {parent}")],
+        intents: vec![created(parent, name, &arguments.spec())],
+    })
+}
+
+async fn delete(arguments: &sub::Delete, session: &Session) -> Result<Change, Failure> {
+    let (name, parent) = (&arguments.name, arguments.parent(session).await?);
+    Ok(Change {
+        lines: vec![format!("SubNamespace {parent}/{name} would be deleted")],
+        intents: vec![deleted(&parent, name)],
+        namespaces: vec![name.clone(), parent],
+    })
+}
+
+async fn move_to(arguments: &relocation::Move, session: &Session) -> Result<Change, Failure> {
+    let relocation::Move { namespace: name, parent: to, leave_original } = arguments;
+    let place = place::read(session, name).await?;
+    let from = relocation::parent_of(&place, name, to)?;
+    let earlier = relocation::unfinished(&place, Some(to)).filter(|_| !leave_original);
+    let mut change = Change { namespaces: vec![name.clone(), to.clone(), from.clone()], ..Change::default() };
+    if from == *to {
+        change.lines.push(format!("The parent of {name} is already {to}; unchanged"));
+    } else {
+        let (spec, goes) = relocation::forms_to_move(arguments, session, &from).await?;
+        let next = relocation::moved(place.clone(), name, (&from, to), goes)?;
+        change.lines.push(would_have(name, "parent", Some(&from), Some(to)));
+        change.intents.extend(labelled(name, &place, &next));
+        change.intents.extend(spec.map(|spec| created(to, name, &spec)));
+        change.intents.extend(goes.then(|| deleted(&from, name)));
+    }
+    change.intents.extend(earlier.map(|earlier| deleted(earlier, name)));
+    Ok(change)
+}
+
+async fn graft(arguments: &relocation::Graft, session: &Session) -> Result<Change, Failure> {
+    let relocation::Graft { namespace: name, parent: to } = arguments;
+    let place = place::read(session, name).await?;
+    let next = relocation::grafted(&place, name, to)?;
+    let exists = forms::get(session, to, name).await?.is_some();
+    let earlier = relocation::unfinished(&place, Some(to)).map(|earlier| deleted(earlier, name));
+    let form = (!exists).then(|| created(to, name, &SubNamespaceSpec::default()));
+    Ok(Change {
+        namespaces: vec![name.clone(), to.clone()],
+        lines: vec![format!("{name} would be a sub-namespace of {to}")],
+        intents: labelled(name, &place, &next).into_iter().chain(form).chain(earlier).collect(),
+    })
+}
+
+async fn cut(arguments: &relocation::Cut, session: &Session) -> Result<Change, Failure> {
+    let name = &arguments.namespace;
+    let place = place::read(session, name).await?;
+    let earlier = relocation::unfinished(&place, None).map(|earlier| deleted(earlier, name));
+    let mut change = Change {
+        namespaces: vec![name.clone()],
+        lines: vec![format!("{name} would be a root namespace")],
+        ..Change::default()
+    };
+    if let Some(from) = &place.parent {
+        let goes = forms::get(session, from, name).await?.is_some();
+        let next = relocation::cut_off(place.clone(), name, from, goes)?;
+        change.namespaces.push(from.clone());
+        change.intents.extend(labelled(name, &place, &next));
+        change.intents.extend(goes.then(|| deleted(from, name)));
+    } else if earlier.is_none() {
+        return Err(relocation::not_to_cut(&place, name));
+    }
+    change.intents.extend(earlier);
+    Ok(change)
+}
+
+/// A label of a namespace is set or removed.
+async fn set(
+    session: &Session,
+    (name, property): (&str, &str),
+    field: impl Fn(&mut Place) -> &mut Option<String>,
+    new: Option<&str>,
+) -> Result<Change, Failure> {
+    let place = place::read(session, name).await?;
+    let mut next = place.clone();
+    let old = std::mem::replace(field(&mut next), new.map(str::to_owned));
+    let intent = labelled(name, &place, &next);
+    let line = match (&intent, new) {
+        (Some(_), _) => would_have(name, property, old.as_deref(), new),
+        (None, Some(new)) => format!("The {property} of {name} is already {new}; unchanged"),
+        (None, None) => format!("{name} has no {property}; unchanged"),
+    };
+    // What comes from the new template.
+    let others = next.template.clone().filter(|it| it != name);
+    let namespaces = std::iter::once(name.to_owned()).chain(others).collect();
+    Ok(Change { namespaces, lines: vec![line], intents: intent.into_iter().collect() })
+}
+
+/// The change of the labels of a namespace; `None` if none changes.
+fn labelled(name: &str, old: &Place, new: &Place) -> Option<Intent> {
+    let changes = old.labels().into_iter().zip(new.labels()).filter(|(old, new)| old != new);
+    let labels: Vec<_> = changes.map(|(_, (key, value))| (key.into(), value.map(Into::into))).collect();
+    (!labels.is_empty()).then(|| Intent::Label { namespace: name.into(), labels })
+}
+
+fn created(parent: &str, name: &str, spec: &SubNamespaceSpec) -> Intent {
+    let [labels, annotations] =
+        [&spec.labels, &spec.annotations].map(|map| map.iter().flatten().collect::<Labels>());
+    Intent::CreateSubNamespace { parent: parent.into(), child: name.into(), labels, annotations }
+}
+
+fn deleted(parent: &str, name: &str) -> Intent {
+    Intent::DeleteSubNamespace { parent: parent.into(), child: name.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use hns_api::accurate::labels::{PARENT, TYPE};
+
+    use super::*;
+
+    #[test]
+    fn only_labels_that_change_are_in_the_request() {
+        let old = Place { kind: Some("root".into()), template: Some("t".into()), ..Place::default() };
+        assert_eq!(labelled("n", &old, &old), None);
+        let new = Place { parent: Some("p".into()), template: Some("t".into()), ..Place::default() };
+        let labels = vec![(TYPE.into(), None), (PARENT.into(), Some("p".into()))];
+        assert_eq!(labelled("n", &old, &new), Some(Intent::Label { namespace: "n".into(), labels }));
+    }
+}

@@ -1,0 +1,233 @@
+//! `kubectl accurate plan` compared with what then happens: each verb is planned, run, and compared. And what would be refused.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use hns_e2e::eventually;
+use hns_e2e::steps::PATIENCE;
+use serde_json::{Value, json};
+
+use super::scene::{World, world};
+use crate::plugin::planning::snapshot::{Effects, Snapshot};
+
+/// The time for the deletion of a namespace.
+const GOING: Duration = Duration::from_secs(90);
+
+fn secret(place: &str, mode: &str) -> Value {
+    let (namespace, name) = place.split_once('/').unwrap();
+    let annotations = json!({ "accurate.cybozu.com/propagate": mode });
+    json!({ "apiVersion": "v1", "kind": "Secret", "stringData": { "of": namespace },
+        "metadata": { "name": name, "namespace": namespace, "annotations": annotations } })
+}
+
+impl World {
+    async fn look(&self, prefix: &str) -> Result<Snapshot, String> {
+        Snapshot::look(&self.steps.client, prefix).await.map_err(|error| error.to_string())
+    }
+
+    /// The plan of a verb, when nothing is pending and the result of admission is the expected one.
+    async fn planned(&self, words: &str, outcome: &str) -> Value {
+        eventually(&format!("the plan of {words} is {outcome}"), PATIENCE, async || {
+            let output = self.run(&format!("plan {words} -o json")).await;
+            let plan: Value =
+                serde_json::from_str(&output.stdout).map_err(|error| format!("{error}: {output:?}"))?;
+            let is_settled = plan["pending"] == 0 && plan["verdict"]["outcome"] == outcome;
+            if is_settled && output.code == Some(i32::from(outcome == "refused")) {
+                Ok(plan)
+            } else {
+                Err(format!("{output:?}"))
+            }
+        })
+        .await
+        .unwrap()
+    }
+
+    /// Plans a verb, runs it, and compares what was planned with what happens. Returns the objects that are kept.
+    async fn comes_true(&self, prefix: &str, words: &str) -> Vec<Value> {
+        let plan = self.planned(words, "allowed").await;
+        let before = self.look(prefix).await.unwrap();
+        let foretold = Effects::foretold(&plan);
+        let known = ["secrets", "roles.rbac.authorization.k8s.io", "rolebindings.rbac.authorization.k8s.io"];
+        let known = known.map(str::to_owned).into();
+        let done = self.run(words).await;
+        assert_eq!(done.code, Some(0), "{words}: {done:?}");
+        let deletes = foretold.namespaces.iter().any(|it| it[0] == "delete");
+        let patience = if deletes { GOING } else { PATIENCE };
+        let after = eventually(&format!("what was planned for {words} happens"), patience, async || {
+            let now = self.look(prefix).await?;
+            let seen = before.became(&now, &known);
+            if seen == foretold {
+                Ok(now)
+            } else {
+                Err(format!("{seen:#?}\nwhere this was foretold: {foretold:#?}"))
+            }
+        })
+        .await
+        .unwrap();
+        after.holds(&foretold);
+        println!("{words}: {:?}, {} SubNamespaces", foretold.sizes(), foretold.forms.len());
+        assert_ne!(foretold, Effects::default(), "{words} has effects");
+        plan["kept"].as_array().cloned().unwrap_or_default()
+    }
+}
+
+/// A tree of three levels, another root, a template, and a namespace.
+async fn plant(world: &World) {
+    for root in ["pl-root", "pl-other"] {
+        world.create_root(root).await;
+    }
+    world.create_sub("pl-sub", "pl-root").await;
+    world.create_sub("pl-low", "pl-sub").await;
+    for name in ["pl-n", "pl-tpl"] {
+        world.create_namespace(name).await;
+    }
+    let team = |name: &str, team: &str| json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name, "labels": { "team": team } } });
+    world
+        .fixture
+        .apply(&[
+            team("pl-root", "red"),
+            team("pl-tpl", "green"),
+            secret("pl-root/a", "update"),
+            secret("pl-root/once", "create"),
+            secret("pl-other/b", "update"),
+            secret("pl-other/own", "update"),
+            secret("pl-sub/own", ""),
+            secret("pl-tpl/t", "update"),
+        ])
+        .await;
+    world.labelled("pl-low", "team", Some("red")).await;
+}
+
+#[tokio::test]
+async fn what_is_planned_is_what_happens_for_every_verb() {
+    let world = world().await;
+    plant(&world).await;
+    let mut kept = Vec::new();
+    for words in [
+        "ns set-type pl-tpl template",
+        "template set pl-n pl-tpl",
+        "sub create pl-new pl-sub --labels tier=2,other=x",
+        "sub move pl-sub pl-other",
+        "sub move pl-sub pl-root --leave-original",
+        "sub cut pl-sub",
+        "template unset pl-n",
+        "sub graft pl-n pl-other",
+        "sub delete pl-new",
+    ] {
+        let conflicts = world.comes_true("pl-", words).await;
+        kept.extend(conflicts.iter().map(|it| format!("{words}: {} {}", it["namespace"], it["name"])));
+    }
+    assert_eq!(kept, ["sub move pl-sub pl-other: \"pl-sub\" \"own\""]);
+}
+
+#[tokio::test]
+async fn a_plan_writes_nothing_and_refuses_as_the_verb_does() {
+    let world = world().await;
+    for name in ["pw-root", "pw-strict"] {
+        world.create_root(name).await;
+    }
+    world.create_sub("pw-sub", "pw-root").await;
+    world.create_sub("pw-low", "pw-sub").await;
+    world.create_namespace("pw-n").await;
+    for (words, message) in [
+        ("sub create pw-new pw-n", "namespace pw-n is neither a root nor a sub namespace"),
+        ("sub create pw-new pw-strict", "is not match naming policies"),
+        ("sub create pw-new pw-root --labels a/b/c=d", "spec.labels"),
+        ("sub delete pw-sub", "child namespaces exist"),
+        ("sub move pw-sub pw-low", "circular reference is not permitted"),
+        ("sub move pw-sub pw-strict", "is not match naming policies"),
+        ("sub move pw-sub pw-gone", "parent namespace does not exist: pw-gone"),
+        ("sub graft pw-root pw-strict", "there are sub-namespaces under pw-root"),
+        ("template set pw-n pw-root", "pw-root is not a valid template namespace"),
+        ("ns set-type pw-root none", "there are sub-namespaces under pw-root"),
+        ("ns set-type pw-sub root", "a sub-namespace cannot be a root or a template"),
+    ] {
+        let plan = world.planned(words, "refused").await;
+        let said = plan["verdict"]["message"].as_str().unwrap();
+        assert!(said.contains(message) && plan["verdict"]["code"] == 403, "{words}: {plan:#}");
+        assert_eq!(Effects::foretold(&plan), Effects::default(), "{words}");
+        let refused = world.run(words).await;
+        assert!(refused.code == Some(1) && refused.stderr.contains(said), "{words}: {refused:?}");
+    }
+    for (words, error) in [
+        ("sub create pw-n pw-root", "Error: namespace pw-n already exists\n"),
+        ("sub delete pw-n", "Error: pw-n is not a sub-namespace\n"),
+        ("sub move pw-n pw-root", "Error: pw-n is not a sub-namespace\n"),
+        ("sub graft pw-sub pw-strict", "Error: pw-sub is a sub-namespace of pw-root"),
+        ("sub cut pw-n", "Error: pw-n is not a sub-namespace\n"),
+        ("ns set-type pw-n Root", "Error: invalid type: Root\n"),
+        ("template set pw-gone pw-n", "Error: namespace pw-gone cannot be read: "),
+    ] {
+        world.run(&format!("plan {words}")).await.fails(error);
+    }
+    let before = world.look("pw-").await.unwrap();
+    let plan = world.run("plan sub cut pw-sub").await;
+    let wanted = "\
+pw-sub would be a root namespace
+This would be allowed.
+
+Namespaces:
+  pw-sub: label accurate.cybozu.com/parent=pw-root would be removed
+  pw-sub: label accurate.cybozu.com/type=root would be added
+
+SubNamespaces:
+  pw-sub in pw-root would be deleted
+
+Totals: objects: 0 created, 0 updated, 0 overwritten, 0 deleted; namespaces: 0 created, 0 deleted, 1 changed; labels: 2 changed.
+";
+    let shown = plan.stdout.split("Independently of this change").next();
+    assert_eq!((plan.code, shown, &*plan.stderr), (Some(0), Some(wanted), ""));
+    world.planned("sub move pw-sub pw-root", "allowed").await;
+    assert_eq!(world.look("pw-").await.unwrap(), before);
+}
+
+/// The example of docs/accurate-plugin.md.
+#[tokio::test]
+async fn the_example_of_the_documentation_is_what_is_printed() {
+    let world = world().await;
+    for root in ["team", "shop"] {
+        world.create_root(root).await;
+    }
+    world.create_plain_sub("web", "team").await;
+    world.create_plain_sub("web-test", "web").await;
+    let sources = ["team/registry", "team/vpn", "shop/registry", "shop/tls"];
+    let own = [secret("web/tls", "")];
+    world.fixture.apply(&[&sources.map(|it| secret(it, "update"))[..], &own].concat()).await;
+    let page = include_str!("../../../../docs/accurate-plugin.md");
+    let (_, section) = page.split_once("\n## Plan a change\n").unwrap();
+    let (_, block) = section.split_once("```sh\nkubectl accurate ").unwrap();
+    let (words, shown) = block.split_once("\n```\n\n```text\n").unwrap();
+    let shown = shown.split_once("```").unwrap().0;
+    world.until(words, shown).await;
+}
+
+/// A user with rights in one namespace alone gets what these show, with a note about what is not known.
+#[tokio::test]
+async fn what_the_user_may_not_see_is_said() {
+    let world = world().await;
+    world.create_root("pu-root").await;
+    world.create_sub("pu-sub", "pu-root").await;
+    world.fixture.apply(&[secret("pu-sub/a", "update")]).await;
+    let kubectl = |words: &'static str| world.fixture.cluster.kubectl().args(words.split(' ')).ok();
+    kubectl("create clusterrole pu-tenant --verb=get,list,create,delete --resource=subnamespaces.accurate.cybozu.com,namespaces")
+        .await
+        .unwrap();
+    kubectl("create rolebinding pu-una -n pu-sub --clusterrole=pu-tenant --user=una").await.unwrap();
+    let plan = eventually("una's rights are in force", PATIENCE, async || {
+        let output = world.run("plan sub create pu-new pu-sub --as una -o json").await;
+        let plan: Value = serde_json::from_str(&output.stdout).map_err(|_| format!("{output:?}"))?;
+        if plan["verdict"]["outcome"] == "allowed" { Ok(plan) } else { Err(format!("{plan:#}")) }
+    })
+    .await
+    .unwrap();
+    let namespaces: BTreeSet<_> =
+        plan["namespaces"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
+    assert!(namespaces.contains("pu-new"), "{plan:#}");
+    let notes = plan["notes"].to_string();
+    for hidden in ["list namespaces", "SubNamespaces in pu-root", "secrets"] {
+        assert!(notes.contains(hidden), "{hidden}: {plan:#}");
+    }
+    assert_eq!(plan["pending"], Value::Null, "{plan:#}");
+    let refused = world.run("plan sub delete pu-sub --as una").await;
+    assert!(refused.code == Some(1) && refused.stdout.contains("user \"una\" may not delete"), "{refused:?}");
+}
