@@ -5,6 +5,10 @@
 //! probe is accepted, one task repeats it with growing delays, and all namespaces that need copies of the kind wait. They are
 //! marked when a probe is refused. This module keeps the state; `execute/probe.rs` sends the probes.
 //!
+//! A kind may leave the registrations and return before API servers have loaded the state without it. Then the earlier state still
+//! refuses probes for a moment, although an unguarded one follows. So a refusal counts only when the state without the kind, or
+//! the next one, must have been loaded.
+//!
 //! A probe reaches one API server. In a cluster with several, the others may be a moment behind.
 
 use std::collections::{BTreeSet, HashMap};
@@ -21,6 +25,8 @@ use crate::queue::Queue;
 const SHARE: u32 = 5;
 const SHORTEST: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_secs(10);
+/// API servers reload policies once a second, and not all at the same moment.
+pub(crate) const ENFORCED_AFTER: Duration = Duration::from_secs(3);
 /// After this time, the executor reports that copies wait.
 pub(crate) const REPORT_AFTER: Duration = Duration::from_secs(10);
 
@@ -56,6 +62,9 @@ struct State {
     epoch: u64,
     guarded: BTreeSet<Resource>,
     waiting: HashMap<Resource, Waiting>,
+    /// The kinds that left the registrations, and when no API server uses their earlier registrations any more: `None` until the later ones
+    /// are written.
+    left: HashMap<Resource, Option<Instant>>,
 }
 
 /// A kind whose copies are not guarded yet.
@@ -97,21 +106,26 @@ impl Guard {
         }
     }
 
-    /// The policy or the webhook refused a probe: the kind is guarded.
-    pub(crate) fn probe_refused(&self, kind: &Resource, epoch: u64) {
-        let Some(shared) = &self.shared else { return };
+    /// The policy or the webhook refused a probe. Returns whether the kind is guarded: not if the refusal may be due to earlier
+    /// registrations.
+    pub(crate) fn probe_refused(&self, kind: &Resource, epoch: u64) -> bool {
+        let Some(shared) = &self.shared else { return true };
         let mut state = shared.state.lock();
-        if state.epoch == epoch {
-            state.guarded.insert(kind.clone());
+        let is_outdated = |until: &Option<Instant>| until.is_some_and(|until| until <= Instant::now());
+        if state.epoch != epoch || !state.left.get(kind).is_none_or(is_outdated) {
+            return false;
         }
+        state.left.remove(kind);
+        state.guarded.insert(kind.clone());
         let waited = state.waiting.remove(kind);
         drop(state);
         shared.mark(waited);
+        true
     }
 
-    /// The API server accepted a probe, so the copy waits. Returns whether the caller must repeat the probe, after
+    /// The kind is not guarded yet, so the copy waits. Returns whether the caller must repeat the probe, after
     /// [`Guard::next_delay`].
-    pub(crate) fn probe_accepted(&self, kind: &Resource, namespace: &Name, key: &ObjectKey) -> bool {
+    pub(crate) fn wait(&self, kind: &Resource, namespace: &Name, key: &ObjectKey) -> bool {
         let Some(shared) = &self.shared else { return false };
         let mut state = shared.state.lock();
         let is_first = !state.waiting.contains_key(kind);
@@ -142,13 +156,24 @@ impl Guard {
         shared.mark(waited);
     }
 
-    /// Registrations and policies now cover these kinds only. Other kinds are probed again when they return, and the results of
-    /// earlier probes are invalid.
-    pub(crate) fn keep_only(&self, kinds: &[Resource]) {
+    /// Registrations and policies are about to cover the kinds `after` instead of `before`. Other kinds are probed again when they return,
+    /// and the results of earlier probes are invalid.
+    pub(crate) fn kinds_changed(&self, before: &[Resource], after: &[Resource]) {
         let Some(shared) = &self.shared else { return };
         let mut state = shared.state.lock();
-        state.guarded.retain(|kind| kinds.contains(kind));
+        state.guarded.retain(|kind| after.contains(kind));
+        let left = before.iter().filter(|kind| !after.contains(kind));
+        state.left.extend(left.map(|kind| (kind.clone(), None)));
         state.epoch += 1;
+    }
+
+    /// Registrations and policies are written: API servers use no earlier ones after [`ENFORCED_AFTER`].
+    pub(crate) fn written(&self) {
+        let Some(shared) = &self.shared else { return };
+        let until = Instant::now() + ENFORCED_AFTER;
+        for outdated in shared.state.lock().left.values_mut() {
+            outdated.get_or_insert(until);
+        }
     }
 }
 
@@ -180,30 +205,49 @@ mod tests {
         (String::new(), "secrets".into())
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_kind_is_guarded_from_a_refused_probe_until_the_kinds_change() {
         let guard = Guard::enabled(Queue::default());
         let (leaf, kind) = (Name::from("leaf"), secrets());
         let key = World::of(&[secret("root", "1", "10", "new")]).key;
         let state = || guard.state(&kind, &leaf, &key);
         let GuardState::Probe(epoch) = state() else { panic!("no probe was sent") };
-        assert!(guard.probe_accepted(&kind, &leaf, &key));
-        assert!(!guard.probe_accepted(&kind, &leaf, &key), "one task repeats the probe");
+        assert!(guard.wait(&kind, &leaf, &key));
+        assert!(!guard.wait(&kind, &leaf, &key), "one task repeats the probe");
         assert_eq!(state(), GuardState::Probing);
         assert_eq!(guard.next_delay(&kind, epoch).map(|(pause, _)| pause), Some(SHORTEST));
-        guard.probe_refused(&kind, epoch);
+        assert!(guard.probe_refused(&kind, epoch));
         assert_eq!((state(), guard.next_delay(&kind, epoch)), (GuardState::Guarded, None));
 
-        guard.keep_only(&[secrets(), (String::new(), "configmaps".into())]);
+        let others = (String::new(), "configmaps".into());
+        guard.kinds_changed(&[secrets()], &[secrets(), others]);
         assert_eq!(state(), GuardState::Guarded);
-        guard.keep_only(&[]);
-        guard.probe_refused(&kind, epoch);
-        let GuardState::Probe(now) = state() else { panic!("the result of the earlier probe is invalid") };
-        assert_ne!(now, epoch);
-        assert!(guard.probe_accepted(&kind, &leaf, &key));
-        guard.keep_only(&[secrets()]);
+        guard.kinds_changed(&[secrets()], &[]);
+        assert!(!guard.probe_refused(&kind, epoch), "the result of the earlier probe is invalid");
+        let GuardState::Probe(now) = state() else { panic!("the kind is guarded") };
+        assert!(guard.wait(&kind, &leaf, &key));
+        guard.kinds_changed(&[], &[secrets()]);
         assert_eq!(guard.next_delay(&kind, now), None, "the kinds have changed");
         assert!(matches!(state(), GuardState::Probe(_)));
         assert_eq!(Guard::disabled().state(&kind, &leaf, &key), GuardState::Guarded);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_by_earlier_registrations_does_not_count() {
+        let guard = Guard::enabled(Queue::default());
+        let (leaf, kind) = (Name::from("leaf"), secrets());
+        let key = World::of(&[secret("root", "1", "10", "new")]).key;
+        guard.kinds_changed(&[secrets()], &[]);
+        let GuardState::Probe(between) = guard.state(&kind, &leaf, &key) else { panic!("no probe was sent") };
+        tokio::time::advance(ENFORCED_AFTER).await;
+        assert!(!guard.probe_refused(&kind, between), "the change is not written");
+        guard.written();
+        guard.kinds_changed(&[], &[secrets()]);
+        let GuardState::Probe(now) = guard.state(&kind, &leaf, &key) else { panic!("no probe was sent") };
+        assert!(!guard.probe_refused(&kind, now), "API servers may not have loaded it");
+        tokio::time::advance(ENFORCED_AFTER).await;
+        guard.written();
+        assert!(guard.probe_refused(&kind, now));
+        assert_eq!(guard.state(&kind, &leaf, &key), GuardState::Guarded);
     }
 }

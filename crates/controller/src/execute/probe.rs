@@ -34,12 +34,9 @@ impl Executor {
             GuardState::Probe(epoch) => epoch,
         };
         match self.applier(namespace).probe(action).await {
-            ProbeResult::Refused => {
-                self.guard.probe_refused(&kind, epoch);
-                None
-            }
-            ProbeResult::Accepted => {
-                if self.guard.probe_accepted(&kind, namespace, key) {
+            ProbeResult::Refused if self.guard.probe_refused(&kind, epoch) => None,
+            ProbeResult::Refused | ProbeResult::Accepted => {
+                if self.guard.wait(&kind, namespace, key) {
                     let (executor, namespace, action) = (self.clone(), namespace.clone(), action.clone());
                     tokio::spawn(
                         async move { executor.repeat_probe(&namespace, &action, &kind, epoch).await },
@@ -73,8 +70,8 @@ impl Executor {
                 return;
             }
             match self.applier(namespace).probe(action).await {
-                ProbeResult::Refused => return self.guard.probe_refused(kind, epoch),
-                ProbeResult::Accepted => {}
+                ProbeResult::Refused if self.guard.probe_refused(kind, epoch) => return,
+                ProbeResult::Refused | ProbeResult::Accepted => {}
                 ProbeResult::Failed(_) => return self.guard.reset(kind),
             }
         }

@@ -36,10 +36,7 @@ use self::objects::{Required, Target, targets};
 use self::plan::{Observed, Plan, State, Write, plan};
 use super::RegistrationSettings;
 use crate::certificates::{Bundle, Registered};
-use crate::guard::Guard;
-
-/// API servers reload policies once a second, and not all at the same moment.
-const ENFORCED_AFTER: Duration = Duration::from_secs(3);
+use crate::guard::{ENFORCED_AFTER, Guard};
 
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
@@ -174,6 +171,9 @@ impl RegistrationReconciler {
         loop {
             let plan = self.next_plan();
             if plan.writes.is_empty() {
+                if !self.state.policies_failed {
+                    self.guard.written();
+                }
                 if !self.state.paused && plan.problems.is_empty() {
                     self.state.settle();
                 }
@@ -252,7 +252,7 @@ impl RegistrationReconciler {
             return is_known;
         }
         if propagated != self.settings.propagated {
-            self.guard.keep_only(&propagated);
+            self.guard.kinds_changed(&self.settings.propagated, &propagated);
         }
         let settings = RegistrationSettings { propagated, awaited, parents, ..self.settings.clone() };
         match Required::new(&settings) {
