@@ -29,4 +29,5 @@ mod queue;
 mod quotas;
 mod settings;
 mod status_debouncer;
+mod stored;
 mod structure_sync;

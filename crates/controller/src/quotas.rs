@@ -6,30 +6,26 @@ use std::time::Duration;
 
 use forest::hnc::quota::ledger::{Known, Ledger, Reservation};
 use forest::{Forest, Name, Version, keys};
-use futures::StreamExt as _;
 use hns_api::names::{FIELD_MANAGER, QUOTA_LEDGER};
 use hns_api::{HierarchicalResourceQuota, annotations, labels};
 use hns_cluster::api::Api;
 use hns_cluster::error_text::error_text;
 use hns_cluster::handle::ForestHandle;
-use hns_cluster::objects;
-use hns_cluster::stored::{Store, Stored, parse};
+use hns_cluster::stored::{Store, Stored};
 use hns_runtime::shutdown::Shutdown;
-use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota};
+use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
 use kube::core::{DynamicObject, PartialObjectMeta};
-use kube::runtime::watcher::Error;
 use kube::{Client, CustomResourceExt};
 use serde_json::json;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep};
+
+use crate::stored::{self, RETRY};
 
 /// After this time the controller changes the quota of a pending increase, so that the API server cannot store the increase any
 /// more. The API server usually stores it within milliseconds.
 const PENDING: Duration = Duration::from_secs(10);
-
-/// The delay after a failed write.
-const RETRY: Duration = Duration::from_secs(1);
 
 /// How often the removal of what quotas left is tried.
 const TRIES: u32 = 10;
@@ -44,7 +40,8 @@ pub(crate) async fn keep(
 ) {
     let works = async {
         if forest.read(|forest| forest.settings().hierarchical_quotas) {
-            Keeper { client, forest, store, pending: HashMap::new() }.follow(&may_write).await;
+            let keeper = Keeper { client, forest, store: store.clone(), pending: HashMap::new() };
+            stored::follow(store, keeper, &may_write).await;
         } else {
             remove_what_is_left(&client, &store, &may_write).await;
         }
@@ -66,70 +63,55 @@ struct Keeper {
     pending: HashMap<Place, Instant>,
 }
 
-impl Keeper {
-    async fn follow(mut self, may_write: &impl Fn() -> bool) {
-        let mut ledger = objects::watch(self.store.api().clone(), QUOTA_LEDGER);
-        loop {
-            let due = self.pending.values().min().map(|since| *since + PENDING);
-            let event = tokio::select! {
-                event = ledger.next() => event,
-                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => None,
-            };
-            if !may_write() {
-                return;
-            }
-            let done = match event {
-                Some(event) => self.seen(event).await,
-                None => self.release().await,
-            };
-            if let Err(error) = done {
-                tracing::warn!(
-                    error = error_text(&error),
-                    "the ledger of hierarchical quotas is not up to date; trying again"
-                );
-                sleep(RETRY).await;
-                // It shows the object again.
-                ledger = objects::watch(self.store.api().clone(), QUOTA_LEDGER);
-            }
-        }
-    }
-
-    async fn seen(&mut self, event: Result<Option<ConfigMap>, Error>) -> kube::Result<()> {
-        let object = match event {
-            Ok(object) => object,
-            Err(error) => {
-                tracing::info!(
-                    error = error_text(&error),
-                    "the watch of the ConfigMap {QUOTA_LEDGER} was interrupted"
-                );
-                return Ok(());
-            }
-        };
-        let Some(object) = object else { return self.store.create(&self.begin().await?).await };
-        let metadata = object.metadata.clone();
-        match parse::<Ledger>(object) {
-            Ok(stored) => {
-                self.note(&stored.content.reservations);
-                self.correct(stored).await
-            }
-            Err(error) => {
-                tracing::warn!(
-                    error = error_text(&error),
-                    "the ConfigMap {QUOTA_LEDGER} contains no ledger; it is written anew"
-                );
-                self.store.replace(&Stored::of(metadata), &self.begin().await?).await.map(drop)
-            }
-        }
-    }
+impl stored::Keeper for Keeper {
+    type Content = Ledger;
 
     /// A new ledger. While there was none, no replica allowed an increase; those that were allowed before cannot be stored any more.
-    async fn begin(&self) -> kube::Result<Ledger> {
+    async fn first(&self) -> kube::Result<Ledger> {
         for (namespace, version) in self.list().await?.1 {
             self.change(&namespace, &version).await?;
         }
         Ok(Ledger { floor: newest(&self.list().await?.1), reservations: Vec::new() })
     }
 
+    async fn show(&mut self, stored: Stored<Ledger>) -> kube::Result<()> {
+        self.note(&stored.content.reservations);
+        self.correct(stored).await
+    }
+
+    fn due(&self) -> Option<Instant> {
+        self.pending.values().min().map(|since| *since + PENDING)
+    }
+
+    /// Changes the quotas whose increases have been pending for too long.
+    async fn end(&mut self) -> kube::Result<()> {
+        let now = Instant::now();
+        let due = self.pending.iter().filter(|(_, since)| **since + PENDING <= now);
+        let due: Vec<Place> = due.map(|(place, _)| place.clone()).collect();
+        let mut failed = Ok(());
+        for place in due {
+            match self.forest.read(|forest| pending(forest, &place)) {
+                Some(version) => {
+                    // One that cannot be changed stays pending, and must not keep the others.
+                    if let Err(error) = self.change(&place.0, &version).await {
+                        failed = Err(error);
+                        continue;
+                    }
+                }
+                // Its version may not be known here yet.
+                None if self.forest.read(|forest| forest.reported() < place.2) => {
+                    self.pending.insert(place, now);
+                    continue;
+                }
+                None => {}
+            }
+            self.pending.remove(&place);
+        }
+        failed
+    }
+}
+
+impl Keeper {
     /// Removes versions that the API server has not reached: a backup of another cluster contains such. No replica would decide
     /// before it knows them.
     async fn correct(&self, stored: Stored<Ledger>) -> kube::Result<()> {
@@ -170,33 +152,6 @@ impl Keeper {
                 (place, since)
             })
             .collect();
-    }
-
-    /// Changes the quotas whose increases have been pending for too long.
-    async fn release(&mut self) -> kube::Result<()> {
-        let now = Instant::now();
-        let due = self.pending.iter().filter(|(_, since)| **since + PENDING <= now);
-        let due: Vec<Place> = due.map(|(place, _)| place.clone()).collect();
-        let mut failed = Ok(());
-        for place in due {
-            match self.forest.read(|forest| pending(forest, &place)) {
-                Some(version) => {
-                    // One that cannot be changed stays pending, and must not keep the others.
-                    if let Err(error) = self.change(&place.0, &version).await {
-                        failed = Err(error);
-                        continue;
-                    }
-                }
-                // Its version may not be known here yet.
-                None if self.forest.read(|forest| forest.reported() < place.2) => {
-                    self.pending.insert(place, now);
-                    continue;
-                }
-                None => {}
-            }
-            self.pending.remove(&place);
-        }
-        failed
     }
 
     async fn change(&self, namespace: &Name, version: &Version) -> kube::Result<()> {
