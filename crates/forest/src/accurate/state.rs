@@ -137,7 +137,9 @@ impl State {
             return;
         }
         let edge = labels_of(store, id).edge().map(|(kind, name)| (kind, Name::from(name)));
+        touch_missing_top(store, id, change);
         store.tree.set_hop(id, edge.as_ref().map(|(kind, name)| (*kind, name)), change);
+        touch_missing_top(store, id, change);
         if applied == Applied::default() {
             self.applied.remove(id);
         } else {
@@ -174,6 +176,14 @@ impl State {
         for holder in holders {
             change.structure(holder);
         }
+    }
+}
+
+/// Whether a `SubNamespace` may create the missing namespace at the top depends on who is below it.
+fn touch_missing_top(store: &Store, id: Id, change: &mut Change) {
+    let top = store.tree.hop_ancestry(id).path.last().copied();
+    if let Some(top) = top.filter(|top| store.namespace(*top).is_none()) {
+        change.structure(store.name(top).clone());
     }
 }
 

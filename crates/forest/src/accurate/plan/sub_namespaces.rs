@@ -67,6 +67,9 @@ fn child(forest: &Forest, parent: Id, form: &SubNamespaceFact) -> Child {
     if !is_namespace_name(&form.name) || forest.settings().unmanaged(&form.name).is_some() {
         return Child::Stalled("InvalidName", format!("No sub-namespace can have the name {:?}", form.name));
     }
+    if id.is_some_and(|id| forest.tree.hop_ancestry(parent).path.contains(&id)) {
+        return Child::Stalled("Cycle", format!("namespace {} would be below itself", form.name));
+    }
     // Others name this one as their upstream namespace, in either hierarchy. It is not given to the one that waited for the name to
     // become free.
     let is_awaited =

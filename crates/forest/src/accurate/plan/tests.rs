@@ -344,6 +344,8 @@ fn a_form_has_its_namespace_or_says_why_not() {
         // But others wait for a namespace of that name.
         ("r root, b ^a", "a", "stalled", vec![]),
         ("r root, b ^a", "a", "", vec!["create namespace a".into()]),
+        // It would be below itself.
+        ("r ^b, b ^a", "a", "", vec!["update a status 1 Cycle".into()]),
         // Deletions.
         ("r root, a ^r", "a", "ending", vec!["delete namespace a".into()]),
         ("r root !, a ^r", "a", "ending", vec!["delete namespace a".into()]),
