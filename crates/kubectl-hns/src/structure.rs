@@ -45,6 +45,11 @@ impl Structure {
         self.hierarchies.get(name).map_or(&[], |it| &it.status.conditions)
     }
 
+    /// Whether one of these conditions has this reason.
+    pub(crate) fn reports(&self, name: &str, reason: &str) -> bool {
+        self.conditions(name).iter().any(|it| &*it.reason == reason)
+    }
+
     /// Whether the namespace is annotated as a subnamespace or, if it cannot be read, has an anchor.
     pub(crate) fn is_subnamespace(&self, name: &str) -> bool {
         if let Some(namespace) = self.namespaces.get(name) {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use forest::{AnchorFact, HierarchyFact, Name};
 use futures::future::join_all;
+use hns_api::conditions::activities_halted::PARENT_MISSING;
 use hns_api::{anchor_states, annotations, labels};
 
 use super::{Extent, NamespaceRead, Structure, read_namespace, unreadable};
@@ -74,7 +75,12 @@ impl View {
         let mut next = Some(Name::from(start));
         while let Some(name) = next.filter(|name| !self.structure.hierarchies.contains_key(name)) {
             self.add(read_namespace(session, &name).await, start)?;
-            next = self.structure.forest().parent(&name).cloned();
+            // A user who may not read namespaces cannot see that the parent does not exist, but the controller reports it.
+            next = if self.structure.reports(&name, PARENT_MISSING) {
+                None
+            } else {
+                self.structure.forest().parent(&name).cloned()
+            };
         }
         Ok(())
     }

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use forest::{AnchorFact, Name, Settings};
-use hns_api::{anchor_states, annotations, conditions, labels};
+use hns_api::conditions::{self, activities_halted};
+use hns_api::{anchor_states, annotations, labels};
 
 use super::{Finding, some};
 use crate::copies::{Objects, Wrong};
@@ -130,13 +131,13 @@ fn adoption(structure: &Structure, parent: &str, orphan: &str) -> String {
     )
 }
 
-/// The nearest existing ancestor in the tree labels of `orphan`, other than its missing parent.
+/// The nearest ancestor in the tree labels of `orphan`, other than its missing parent, that exists or cannot be read.
 fn former_ancestor<'a>(structure: &'a Structure, parent: &str, orphan: &str) -> Option<&'a str> {
     let marks = structure.namespaces.get(orphan)?.labels.iter();
     let depth = |(key, value): (&'a str, &str)| {
         let ancestor = labels::tree_label_namespace(key)?;
-        let is_other =
-            ancestor != orphan && ancestor != parent && structure.namespaces.contains_key(ancestor);
+        let may_exist = !structure.is_whole || structure.namespaces.contains_key(ancestor);
+        let is_other = ancestor != orphan && ancestor != parent && may_exist;
         Some((value.parse::<u64>().ok().filter(|_| is_other)?, ancestor))
     };
     marks.filter_map(depth).min().map(|(_, ancestor)| ancestor)
@@ -147,16 +148,18 @@ const IN_THE_WAY: &str = "stand in the way of";
 
 /// The reasons that the checks above report already.
 const SEEN: [&str; 3] = [
-    conditions::activities_halted::IN_CYCLE,
-    conditions::activities_halted::PARENT_MISSING,
+    activities_halted::IN_CYCLE,
+    activities_halted::PARENT_MISSING,
     // Descendants of a halted namespace recover with it.
-    conditions::activities_halted::ANCESTOR_HALT_ACTIVITIES,
+    activities_halted::ANCESTOR_HALT_ACTIVITIES,
 ];
 
 fn reported(structure: &Structure, settings: &Settings, checks_anchors: bool) -> Vec<Finding> {
     let is_seen = |reason: &str| {
         let is_about_anchors = reason == conditions::bad_namespace::SUBNAMESPACE_ANCHOR_MISSING;
-        SEEN.contains(&reason) || (checks_anchors && is_about_anchors)
+        // The fault may be in an ancestor that the user may not read.
+        let is_unread = reason != activities_halted::PARENT_MISSING && !structure.hidden.is_empty();
+        (SEEN.contains(&reason) && !is_unread) || (checks_anchors && is_about_anchors)
     };
     let mut shown: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
     for name in structure.hierarchies.keys().filter(|name| settings.is_managed(name)) {
@@ -187,12 +190,15 @@ fn holder(structure: &Structure, name: &str) -> String {
 
 /// What to do about a condition with this reason and message in the namespace `name`; the table of conditions in docs/concepts.md says the same.
 fn remedy((reason, message): (&str, &str), name: &str, structure: &Structure) -> String {
-    use conditions::{activities_halted, bad_namespace};
+    use conditions::bad_namespace;
     let holder = holder(structure, name);
     match reason {
         activities_halted::ILLEGAL_PARENT => {
             let elsewhere = elsewhere(structure, name, "PARENT");
             format!("Choose another parent: {elsewhere}; or include the excluded one in the settings; or, if it is in a hierarchy of Accurate, remove its labels accurate.cybozu.com/….")
+        }
+        activities_halted::IN_CYCLE | activities_halted::ANCESTOR_HALT_ACTIVITIES => {
+            "Ask an admin of the namespaces that the message names: `kubectl hns doctor` tells them what to do.".to_owned()
         }
         activities_halted::DELETING_CRD => {
             "Wait until the definitions are deleted. Before you apply them again, read docs/repair.md, \"The definitions were deleted by \
@@ -354,6 +360,7 @@ mod tests {
     #[test]
     fn an_orphan_is_advised_to_stay_in_its_tree() {
         let mut structure = sketch(&["a", "b < a", "o < gone", "x < gone"]);
+        structure.is_whole = true;
         let mark = |name: &str, depth: &str| (format!("{name}.tree.hnc.x-k8s.io/depth"), depth.to_owned());
         let marks = [mark("a", "3"), mark("b", "2"), mark("gone", "1"), mark("o", "0"), mark("lost", "1")];
         let labels = marks.iter().map(|(key, value)| (&**key, &**value)).collect();
@@ -367,6 +374,22 @@ mod tests {
         assert!(
             adoption(&structure, "gone", "x").starts_with("Create namespace gone, or set another parent")
         );
+    }
+
+    /// A user who may read neither the missing namespace nor those above it.
+    #[test]
+    fn a_fault_above_what_a_user_may_read_is_reported() {
+        let mut structure = sketch(&["o < gone ! ActivitiesHalted (ParentMissing): gone"]);
+        let marks = [("gone.tree.hnc.x-k8s.io/depth", "1"), ("a.tree.hnc.x-k8s.io/depth", "2")];
+        structure.namespaces.get_mut("o").unwrap().labels = marks.into_iter().collect();
+        let found = partial(&structure, &settings());
+        assert_eq!(found[0].text, "gone does not exist; it is the parent of o");
+        assert!(found[0].hint.as_ref().unwrap().contains("`kubectl hns set o --parent a` leaves it there"));
+
+        let mut structure = sketch(&["p ! ActivitiesHalted (AncestorHaltActivities): o is halted"]);
+        structure.hidden.insert("o".into());
+        let found = partial(&structure, &settings());
+        assert_eq!(found[0].text, "p: o is halted");
     }
 
     #[test]
