@@ -11,6 +11,7 @@ use crate::core::kind::ObjectKey;
 use crate::core::labels::Labels;
 use crate::core::name::Name;
 use crate::core::namespace::Applied;
+use crate::core::object::Object;
 use crate::core::store::{Failure, NamespacedName, Store};
 use crate::core::stream::Stream;
 use crate::core::text::{QUOTE, limited};
@@ -147,6 +148,9 @@ impl State {
         }
         let now = self.standing(store, id);
         let name = store.name(id).clone();
+        if before.exists != now.exists {
+            touch_forsaken(store, &name, change);
+        }
         if before.exists != now.exists || before.terminating != now.terminating {
             change.whole(name);
         } else {
@@ -175,6 +179,16 @@ impl State {
             .collect();
         for holder in holders {
             change.structure(holder);
+        }
+    }
+}
+
+/// Where the upstream namespace is missing, copies go with the namespace of their source.
+fn touch_forsaken(store: &Store, name: &Name, change: &mut Change) {
+    let is_from = |object: &Object| object.hop().is_some_and(|hop| hop.from.as_ref() == Some(name));
+    for orphan in store.tree.hop_orphans() {
+        if store.objects_at(orphan).any(|(_, object)| is_from(object)) {
+            change.whole(store.name(orphan).clone());
         }
     }
 }

@@ -5,7 +5,7 @@ use forest::{Fact, Forest, Name, ObjectKey, Scope, plan as hnc_plan};
 use proptest::prelude::*;
 
 use super::cluster::Cluster;
-use super::draw::{NAMES, Op, any_changes, any_start, tamper};
+use super::draw::{NAMES, Op, Place, any_changes, any_start, tamper};
 use super::specification::{check, is_followed};
 
 struct Run {
@@ -161,6 +161,35 @@ impl Run {
     }
 }
 
+fn converges(start: &[Op], changes: Vec<(Vec<Op>, Option<usize>)>) {
+    let mut run = Run::start(start);
+    run.come_to_rest();
+    for (ops, dies_after) in changes {
+        let facts = ops.iter().filter_map(|op| op.perform(&mut run.cluster)).collect();
+        run.hear(facts);
+        if let Some(writes) = dies_after {
+            run.die_after(writes);
+        }
+        run.come_to_rest();
+    }
+}
+
+/// Rare in random runs.
+#[test]
+fn rare_worlds_converge() {
+    let below = |at: usize, parent: usize| Op::Place(at, Place::Parent(parent));
+    let started = |more: Vec<Op>| -> Vec<Op> {
+        (0..NAMES.len()).map(|at| Op::Place(at, Place::Normal)).chain(more).collect()
+    };
+    // A namespace of a cycle is deleted, and a SubNamespace below it has its name.
+    let cycle = [below(1, 0), Op::Form(1, 4, None), below(4, 1), below(0, 4), Op::DeleteNamespace(4)];
+    converges(&started(cycle.into()), vec![]);
+    // The source of a copy goes when the namespace of the copy already has another parent, which is missing.
+    let chain = [Op::Place(1, Place::Root), below(3, 1), below(0, 3), Op::Object(1, (2, 0), 3, 0, 0)];
+    let moves = vec![Op::DeleteNamespace(5), below(0, 5)];
+    converges(&started(chain.into()), vec![(moves, None), (vec![Op::DeleteNamespace(3)], None)]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -169,16 +198,7 @@ proptest! {
         start in any_start(),
         changes in prop::collection::vec(any_changes(), 0..5),
     ) {
-        let mut run = Run::start(&start);
-        run.come_to_rest();
-        for (ops, dies_after) in changes {
-            let facts = ops.iter().filter_map(|op| op.perform(&mut run.cluster)).collect();
-            run.hear(facts);
-            if let Some(writes) = dies_after {
-                run.die_after(writes);
-            }
-            run.come_to_rest();
-        }
+        converges(&start, changes);
     }
 
     #[test]

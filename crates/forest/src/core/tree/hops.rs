@@ -71,6 +71,12 @@ impl Tree {
         self.hops.downstream.get(id).map_or(&[], |below| below)
     }
 
+    /// The namespaces whose upstream namespace does not exist.
+    pub(crate) fn hop_orphans(&self) -> impl Iterator<Item = Id> {
+        let missing = self.hops.downstream.iter().filter(|(upstream, _)| self.namespace(*upstream).is_none());
+        missing.flat_map(|(_, below)| below.iter().copied())
+    }
+
     /// The namespace itself, the one from which objects go to it hop by hop, and so on.
     pub(crate) fn hop_ancestry(&self, id: Id) -> Ancestry {
         walk::follow(id, |id| self.hop(id).map(|edge| edge.upstream))
