@@ -284,11 +284,13 @@ impl Tree {
         }
         if self.sums_matter_above {
             self.place(id).iter().for_each(|above| change.quotas(self.name(*above).clone()));
-            for orphan in self.orphans_around(id) {
+        }
+        for orphan in self.orphans_around(id) {
+            if self.sums_matter_above {
                 self.place(orphan).iter().for_each(|above| change.quotas(self.name(*above).clone()));
-                let at_and_below = self.descendants(orphan).into_iter().chain([orphan]);
-                at_and_below.for_each(|it| change.whole(self.name(it).clone()));
             }
+            let at_and_below = self.descendants(orphan).into_iter().chain([orphan]);
+            at_and_below.for_each(|it| change.whole(self.name(it).clone()));
         }
         if let Some(upstream) = self.upstream(id) {
             change.structure(self.name(upstream).clone());

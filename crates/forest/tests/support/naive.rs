@@ -232,7 +232,6 @@ impl Cluster {
         let end = path[path.len() - 1].clone();
         let is_known = match self.own_halt(&end) {
             None | Some(("InCycle", _)) => false,
-            Some(("ParentMissing", _)) => self.keeps_place(&end),
             Some(_) => true,
         };
         let place = if is_known { self.place(&end) } else { Vec::new() };
@@ -273,7 +272,7 @@ impl Cluster {
         let path = self.labelling(name);
         let top = &path[path.len() - 1];
         let mut labels = Pairs::new();
-        if self.is_external(top) || self.keeps_place(top) {
+        if self.is_external(top) || self.is_orphan(top) {
             let foreign = self.namespaces[top].labels.iter().filter(|(key, _)| key.ends_with(TREE));
             for (key, value) in foreign {
                 let Ok(depth) = value.parse::<u128>() else { continue };
@@ -293,13 +292,7 @@ impl Cluster {
         self.exists(name) && self.parent(name).is_some_and(|parent| managed(&parent) && !self.exists(&parent))
     }
 
-    /// Whether the parent is missing, and the tree labels name it.
-    fn keeps_place(&self, name: &str) -> bool {
-        let label = |parent: Name| self.namespaces[name].labels.get(&format!("{parent}{TREE}"));
-        self.is_orphan(name) && self.parent(name).and_then(label) == Some("1")
-    }
-
-    /// Where an orphan belongs: the nearest existing namespace that its tree labels name, with those above it that they name.
+    /// Where an orphan belongs: the nearest existing namespace that its tree labels name, with the one above it that they name.
     fn former_place(&self, orphan: &str) -> Option<Name> {
         let parent = self.parent(orphan);
         let labels = self.namespaces[orphan].labels.iter();
@@ -314,7 +307,7 @@ impl Cluster {
         let above: Vec<Name> = above.into_iter().map(|(_, name)| name).collect();
         let is_above = |at: &usize| {
             let path = self.ancestry(&above[*at]).into_iter().filter(|name| self.exists(name));
-            path.collect::<Vec<_>>().starts_with(&above[*at..])
+            path.collect::<Vec<_>>().starts_with(&above[*at..above.len().min(*at + 2)])
         };
         (0..above.len()).find(is_above).map(|at| above[at].clone())
     }

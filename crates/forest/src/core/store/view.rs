@@ -231,9 +231,9 @@ impl Store {
         self.tree.common_ancestor(one, other)
     }
 
-    /// Whether this is an orphan with the labels of its place.
-    pub(crate) fn keeps_place(&self, id: Id) -> bool {
-        self.tree.keeps_place(id)
+    /// Whether the upstream namespace of this existing one is missing.
+    pub(crate) fn is_orphan(&self, id: Id) -> bool {
+        self.tree.is_orphan(id)
     }
 
     /// Where a namespace belongs whose upstream namespace is missing or being deleted.

@@ -156,18 +156,10 @@ impl Tree {
         self.is_existing(id) && self.upstream(id).is_some_and(is_missing)
     }
 
-    /// Whether this is an orphan with the labels of its place: they name the missing upstream namespace.
-    pub(crate) fn keeps_place(&self, id: Id) -> bool {
-        let names_upstream = |upstream: Id| {
-            let mut above = self.labels(id).into_iter().flat_map(NamespaceLabels::suffixed);
-            above.any(|(name, depth)| depth == "1" && *name == **self.name(upstream))
-        };
-        self.is_orphan(id) && self.upstream(id).is_some_and(names_upstream)
-    }
-
     /// Where a namespace belongs whose upstream namespace is missing or being deleted: the nearest existing namespace above that one.
     /// Only the labels of the namespace tell it. A namespace of the same name can have been created elsewhere in the meantime, so
-    /// the existing namespaces above it must be those that the labels name.
+    /// the existing namespaces above it must be those that the labels name. If two follow each other as the labels say, those above
+    /// them may have changed.
     pub(crate) fn former_place(&self, id: Id) -> Option<Id> {
         let upstream = self.upstream(id)?;
         let mut above: Vec<(usize, Id)> = self
@@ -182,7 +174,7 @@ impl Tree {
         let above: Vec<Id> = above.into_iter().map(|(_, id)| id).collect();
         let is_in_place = |at: &usize| {
             let path = self.ancestry(above[*at]).path.into_iter().filter(|it| self.is_existing(*it));
-            path.collect::<Vec<_>>().starts_with(&above[*at..])
+            path.collect::<Vec<_>>().starts_with(&above[*at..above.len().min(*at + 2)])
         };
         (0..above.len()).find(is_in_place).map(|at| above[at])
     }

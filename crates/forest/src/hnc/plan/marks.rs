@@ -229,7 +229,7 @@ fn tree_label(forest: &Forest, path: &[Id], ancestor: &str) -> Option<String> {
 /// The ancestors that an external root or an orphan at the end of `path` has in its tree labels, with the depth of the first of
 /// `path` below each.
 fn above_the_path<'a>(forest: &'a Forest, path: &[Id]) -> impl Iterator<Item = (&'a str, usize)> {
-    let top = path.last().copied().filter(|top| forest.is_external(*top) || forest.keeps_place(*top));
+    let top = path.last().copied().filter(|top| forest.is_external(*top) || forest.is_orphan(*top));
     let between = path.len().saturating_sub(1);
     let tree_labels = top.and_then(|top| forest.labels(top)).into_iter().flat_map(NamespaceLabels::suffixed);
     // Another tool wrote the value: it may be no number, or too large.
@@ -244,7 +244,6 @@ fn above_a_halted_end(forest: &Forest, path: &[Id]) -> Vec<Id> {
     let Some(end) = path.last().copied() else { return Vec::new() };
     match forest.own_halt(end) {
         None | Some(Halt::InCycle(_)) => Vec::new(),
-        Some(Halt::ParentMissing(_)) if !forest.keeps_place(end) => Vec::new(),
         Some(_) => {
             forest.place(end).into_iter().filter(|id| !path.contains(id) && forest.is_existing(*id)).collect()
         }

@@ -174,7 +174,49 @@ fn an_orphan_keeps_the_managed_marks_of_the_tree_that_it_belongs_to() {
     assert!(change.namespaces.contains_key("low") && change.namespaces.contains_key("leaf"), "{change:?}");
     check_on(&mut cluster, "and follow the tree", &both("tier=silver"));
     cluster.set_parent("low", Some("elsewhere"));
-    check_on(&mut cluster, "until it has another parent", &both("tier=own"));
+    check_on(&mut cluster, "also if it names another missing parent", &both("tier=silver"));
+    cluster.set_parent("low", None);
+    check_on(&mut cluster, "until it has another place", &both("tier=own"));
+}
+
+/// The labels of an old place go before the copies from there, and those of a new one come after them. In between, a user may
+/// delete the new parent.
+#[test]
+fn a_namespace_that_loses_its_new_parent_before_it_is_labelled_stays_in_its_tree() {
+    for old in ["b", "top"] {
+        let mut cluster = Cluster::draw(&format!("top-far, top:top-far, b:top, c:top, x:{old}"));
+        ask(&mut cluster, "top", &[("tier", "gold")], &[]);
+        settle(&mut cluster);
+        cluster.set_parent("x", Some("c"));
+        let labels = &mut cluster.namespaces.get_mut("x").unwrap().labels;
+        *labels = labels.iter().filter(|(key, _)| !key.starts_with("b.tree")).collect();
+        cluster.remove_hierarchy("c");
+        cluster.remove_namespace("c");
+        check_on(
+            &mut cluster,
+            old,
+            &[("x", if old == "b" { "tier=gold top-far=3" } else { "tier=gold top-far=2" })],
+        );
+        let forest = cluster.forest();
+        let place = forest.former_place(forest.id("x").unwrap()).map(|id| &**forest.name(id));
+        assert_eq!(place, Some("top"));
+    }
+}
+
+#[test]
+fn an_orphan_stays_where_it_was_when_the_top_of_its_tree_changes() {
+    for parent in [None, Some("other")] {
+        let mut cluster = Cluster::draw("sup, org:sup, team:org, b:team, x:b, other");
+        ask(&mut cluster, "org", &[("tier", "gold")], &[]);
+        settle(&mut cluster);
+        cluster.remove_hierarchy("b");
+        cluster.remove_namespace("b");
+        cluster.set_parent("org", parent);
+        check_on(&mut cluster, "org has moved", &[("x", "tier=gold")]);
+        let forest = cluster.forest();
+        let place = forest.former_place(forest.id("x").unwrap());
+        assert_eq!(place.map(|id| &**forest.name(id)), Some("team"), "{parent:?}");
+    }
 }
 
 fn external(tree: &[(&str, &str)], managed: Pairs) -> Cluster {
