@@ -9,6 +9,7 @@ mod initial_pass;
 mod overwrite;
 mod probe;
 mod read;
+mod shares;
 mod write;
 
 use std::collections::BTreeSet;
@@ -19,8 +20,7 @@ use forest::accurate::AccurateAction;
 use forest::core::plan::{Action, Plan, Step};
 use forest::plan::HncAction;
 use forest::{Fact, Name, Scope, Version};
-use futures::StreamExt;
-use futures::stream::FuturesUnordered;
+use futures::{StreamExt, stream};
 use hns_cluster::configured_kinds::Configuration;
 use hns_cluster::handle::{ForestHandle, ForestWriter};
 use hns_cluster::stored::Store;
@@ -31,6 +31,7 @@ use tokio::sync::watch::Receiver;
 pub(crate) use self::initial_pass::{InitialPass, has_every_list, is_listed};
 use self::probe::sets_included_label;
 use self::read::ReadLock;
+use self::shares::Shares;
 use self::write::Written;
 use crate::apply::{Applier, Outcome};
 use crate::dialect::Dialect;
@@ -113,6 +114,7 @@ pub(crate) struct Executor {
     guard: Guard,
     /// One permit for each request in flight.
     permits: Arc<Semaphore>,
+    shares: Shares,
     debouncer: StatusDebouncer,
     read_lock: ReadLock,
 }
@@ -143,6 +145,7 @@ impl Executor {
             recorder,
             guard,
             permits: Arc::new(Semaphore::new(WRITES_IN_FLIGHT)),
+            shares: Shares::default(),
             debouncer: StatusDebouncer::default(),
             read_lock: ReadLock::default(),
         }
@@ -233,6 +236,7 @@ impl Executor {
     }
 
     async fn execute_steps<D: Dialect>(&self, namespace: &Name, steps: Vec<Step<D>>) -> Progress {
+        let under_way = self.shares.enter();
         let mut worst = Progress::Complete;
         let mut guarded = true;
         let (mut version, mut is_labelled) = (None, false);
@@ -251,10 +255,9 @@ impl Executor {
             }
             is_labelled |= actions.iter().any(sets_included_label);
             let actions = actions.into_iter().map(|action| with_version(action, version.as_ref()));
-            // `FuturesUnordered` polls only the writes whose responses have arrived.
-            let writes: FuturesUnordered<_> =
-                actions.map(|action| async move { (self.write(namespace, &action).await, action) }).collect();
-            let written: Vec<(Written, Action<D>)> = writes.collect().await;
+            let writes = actions.map(|action| async move { (self.write(namespace, &action).await, action) });
+            let written: Vec<(Written, Action<D>)> =
+                stream::iter(writes).buffer_unordered(under_way.writes()).collect().await;
             self.withdraw_refused(namespace, &written).await;
             let progress = written.iter().map(|(it, _)| it.progress).max().unwrap_or(Progress::Complete);
             for (_, action) in written.iter().filter(|(it, _)| it.progress != Progress::Complete) {

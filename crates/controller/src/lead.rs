@@ -35,9 +35,9 @@ use crate::registrations::reconciler::{self, Inputs, reconcile};
 use crate::structure_sync;
 use crate::{conversion, definitions};
 
-/// The number of namespaces that are processed at a time: the limit of concurrent writes, because a namespace often has one
-/// write.
-const WORKERS: usize = WRITES_IN_FLIGHT;
+/// The number of namespaces that are processed at a time. A namespace often has one write. More than the concurrent writes, so that
+/// a team that changes many namespaces at once does not delay the others.
+const WORKERS: usize = 4 * WRITES_IN_FLIGHT;
 
 /// The time limit of the shutdown, below the pod's termination grace period.
 const LAST_WRITES: Duration = Duration::from_secs(5);

@@ -67,17 +67,16 @@ impl Executor {
         result: WriteResult,
     ) -> Written {
         let WriteResult { outcome, facts } = result;
-        log(namespace, action, &outcome);
+        let is_known = self.forest.read(|it| action.key().is_some_and(|key| it.has_failed(namespace, key)));
+        log(namespace, action, &outcome, is_known);
         self.record_quota_events(namespace, action, &outcome);
         let is_persistent =
             action.key().is_some_and(|key| self.record_events(namespace, action, key, &outcome));
         let namespace_version = facts.iter().find_map(|fact| namespace_version(fact, namespace));
         let progress = Progress::from(&outcome);
-        let is_known =
-            || self.forest.read(|it| action.key().is_some_and(|key| it.has_failed(namespace, key)));
         let has_failed = match outcome {
             Outcome::Refused(_) => true,
-            Outcome::Transient(..) => is_persistent || is_known(),
+            Outcome::Transient(..) => is_persistent || is_known,
             _ => false,
         };
         self.writer.tell(facts.into_iter().chain(failure_fact(namespace, action, outcome, is_persistent)));
@@ -149,7 +148,8 @@ fn namespace_version(fact: &Fact, namespace: &Name) -> Option<Version> {
     }
 }
 
-fn log<D: Dialect>(namespace: &Name, action: &Action<D>, outcome: &Outcome) {
+/// A user can cause the same refusal again and again, so a known one is not logged as a warning.
+fn log<D: Dialect>(namespace: &Name, action: &Action<D>, outcome: &Outcome, is_known: bool) {
     let name = action.key().map(|key| &*key.name);
     let what = action_label(action);
     match outcome {
@@ -163,6 +163,9 @@ fn log<D: Dialect>(namespace: &Name, action: &Action<D>, outcome: &Outcome) {
         }
         Outcome::Transient(why, _) | Outcome::Unreachable(why) => {
             tracing::warn!(%namespace, name, what, why, "the write failed; trying again");
+        }
+        Outcome::Refused(why) if is_known => {
+            tracing::debug!(%namespace, name, what, why, "the API server refused the write again");
         }
         Outcome::Refused(why) => {
             tracing::warn!(%namespace, name, what, why, "the API server refused the write");
