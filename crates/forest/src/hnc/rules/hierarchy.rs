@@ -313,13 +313,13 @@ impl Review<'_> {
 
     fn waits_for(&self, parent: &Name) -> String {
         let Request { namespace, .. } = self.request;
-        let leaves = self.root_above().map(|root| {
-            format!("; it leaves the tree of {root:?} at once, with the tree labels and the hierarchical quotas of that tree")
+        let place = self.root_above().map(|root| {
+            format!("; until then it also keeps the tree labels and the hierarchical quotas of the tree of {root:?}")
         });
         format!(
             "the parent {parent:?} does not exist yet; until it does, {namespace:?} is halted: it keeps its copies, and nothing is \
              propagated to it{}",
-            leaves.unwrap_or_default()
+            place.unwrap_or_default()
         )
     }
 

@@ -490,7 +490,7 @@ fn row_9_a_new_parent_has_to_exist() {
             "top, c:top, child:c",
             update("child", "c > p"),
             vec![("live p", No), ("create p", Yes), ("hierarchy p", Yes), ("admin top", Yes)],
-            Warned(&["\"p\" does not exist yet", "keeps its copies", "leaves the tree of \"top\" at once"]),
+            Warned(&["\"p\" does not exist yet", "keeps its copies", "keeps the tree labels"]),
         ),
         (
             "and not without",
