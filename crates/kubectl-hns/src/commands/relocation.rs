@@ -21,7 +21,7 @@ use kube::api::{DynamicObject, ListParams};
 use kube::core::ApiResource;
 use serde_json::Value;
 
-use super::hierarchy;
+use super::hierarchy::{self, stays};
 use crate::cluster_preview::{ClusterPreview, Document};
 use crate::copies::Objects;
 use crate::failure::Problem;
@@ -235,17 +235,6 @@ pub(super) async fn read(session: &Session, name: &str, also: &[&str]) -> Result
         placement.anchors.push(namespace);
     }
     Ok(placement)
-}
-
-/// Fails if the namespace is being deleted: it keeps its place until it is gone with its content, and a new anchor would then create
-/// an empty namespace of its name.
-fn stays(name: &str, namespace: &ObjectMeta) -> Result<(), Failure> {
-    if namespace.deletion_timestamp.is_none() {
-        return Ok(());
-    }
-    Err(Failure::new(format!("Error: {name} is being deleted")).with_hint(format!(
-        "A deletion cannot be undone. `kubectl hns describe {name}` shows what it waits for."
-    )))
 }
 
 fn managed(data: &Value) -> ManagedMetadata {
