@@ -14,6 +14,7 @@ use forest::preview::{Intent, ObjectChange, Outcome, Preview};
 use forest::rules::{DenialKind, User, Verdict};
 use forest::{Fact, Forest, Kind, KindId, Name, ObjectFact, ObjectKey, Stream, Version};
 
+pub(crate) use self::admission::PERMANENT;
 pub(crate) use self::document::Document;
 use k8s_openapi::api::core::v1::Namespace;
 
