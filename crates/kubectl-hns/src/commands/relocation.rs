@@ -291,13 +291,13 @@ pub(super) async fn check_rights(session: &Session, name: &str, steps: &[Step]) 
 }
 
 /// Shows the effects of the steps and asks for confirmation, unless `yes`. Fails before the first write if a step would
-/// be refused.
+/// be refused. Returns the number of objects that are kept in the way of copies.
 pub(super) async fn confirm(
     session: &Session,
     terminal: &Terminal,
     (placement, steps): (&Placement, &[Step]),
     (heading, yes): (&str, bool),
-) -> Result<(), Failure> {
+) -> Result<usize, Failure> {
     let plan = preview(session, placement, steps).await?;
     for note in plan.notes.iter().filter(|note| !placement.notes.contains(note)) {
         terminal.note(note);
@@ -312,7 +312,7 @@ pub(super) async fn confirm(
     }
     terminal.print(&plan.effects(terminal.paint));
     if yes || terminal.confirm("Go on?")? {
-        return Ok(());
+        return Ok(plan.kept.len());
     }
     Err(Failure::new("Nothing was changed"))
 }
