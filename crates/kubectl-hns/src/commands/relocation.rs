@@ -338,7 +338,7 @@ pub(super) async fn wait_for_arrival(
     until(terminal, what, deadline, async || progress(session, name, parent).await).await?;
     let mut notes = Vec::new();
     let right = format!("the copies in {name} and below");
-    until(terminal, &right, deadline, async || copies(session, name, &mut notes).await).await?;
+    until(terminal, &right, deadline, async || copies(session, (name, parent), &mut notes).await).await?;
     Ok(notes)
 }
 
@@ -465,21 +465,21 @@ fn label_progress(name: &str, above: &Depths, members: &[(String, Depths)]) -> P
     Progress::Part(to_u64(done), to_u64(members.len().max(1)), format!("the tree labels of {missing}"))
 }
 
-/// The progress of the copies in the namespace and below. What the user may not read is omitted and noted.
-async fn copies(session: &Session, name: &str, notes: &mut Vec<String>) -> Result<Progress, Failure> {
-    let structure = structure::read(session, Extent::Below(&[name.to_owned()])).await?;
-    if !structure.notes.is_empty() {
-        *notes = vec![format!("you may not list what is in {name}, so its copies were not checked")];
-        return Ok(Progress::Done);
-    }
+/// The progress of the copies in the namespace and below. What the user may not read is omitted and noted, unless the right to read it
+/// will arrive from the parent, with the other copies.
+async fn copies(
+    session: &Session,
+    (name, parent): (&str, Option<&str>),
+    notes: &mut Vec<String>,
+) -> Result<Progress, Failure> {
+    let structure = structure::read(session, Extent::Around(&[name.to_owned()])).await?;
     let tree = BTreeSet::from_iter(below(&structure.forest(), name));
     let objects = Objects::read(session, structure).await?;
-    *notes = objects.notes().to_vec();
-    let wrong = objects.wrong(&tree);
-    let Some(first) = wrong.first() else { return Ok(Progress::Done) };
-    let missing = format!("{} {} in {}", first.resource, printable(&first.name), first.namespace);
-    let total = objects.copies(&tree) + wrong.iter().filter(|it| it.source.is_some()).count();
-    Ok(Progress::Part(to_u64(total.saturating_sub(wrong.len())), to_u64(total), missing))
+    *notes = objects.notes_on_objects();
+    match parent.and_then(|parent| objects.awaiting_rights(&tree, parent)) {
+        Some(place) => Ok(rights_missing(place)),
+        None => Ok(objects.progress(&tree, None)),
+    }
 }
 
 fn below(forest: &forest::Forest, name: &str) -> Vec<Name> {
