@@ -58,7 +58,9 @@ impl Objects {
     /// The same without notes about the structure.
     pub(crate) fn notes_on_objects(&self) -> Vec<String> {
         let of_structure = &self.0.structure.notes;
-        self.notes().iter().filter(|note| !of_structure.contains(note)).cloned().collect()
+        let unread =
+            (!self.0.unread.is_empty()).then(|| "copies that you may not read were not checked".to_owned());
+        self.notes().iter().filter(|note| !of_structure.contains(note)).cloned().chain(unread).collect()
     }
 
     /// A namespace of these whose objects of some kind the user may not read, although they may in `parent`, whose rights it inherits.
@@ -218,6 +220,9 @@ mod tests {
         objects.0.structure.notes = vec!["of the structure".into()];
         objects.0.notes = vec!["of the structure".into(), "of objects".into()];
         assert_eq!(objects.notes_on_objects(), ["of objects"]);
+        let kind = objects.0.forest.kind_named(&Kind::role().group, "Role").unwrap();
+        objects.0.unread.insert(kind, BTreeSet::from(["a".into()]));
+        assert_eq!(objects.notes_on_objects()[1], "copies that you may not read were not checked");
     }
 
     #[test]
