@@ -223,7 +223,7 @@ async fn create(
 /// The anchor may exist before its namespace.
 fn could_not(parent: &str, problem: &Problem) -> Failure {
     let failure = Failure::could_not("create subnamespace anchor", problem);
-    if problem.code() == 409 && !problem.is_denied() {
+    if problem.to_string().ends_with("already exists") {
         let hint = format!(
             "Choose another name. `kubectl hns describe {parent}` shows the subnamespaces of {parent}."
         );
@@ -255,15 +255,16 @@ mod tests {
 
     #[test]
     fn an_anchor_that_exists_is_shown_by_its_parent() {
-        let refused = |code, message: &str| {
-            let status = kube::core::Status::failure(message, "AlreadyExists").with_code(code);
-            could_not("p", &Problem::Refused(Box::new(status))).hint.unwrap_or_default()
+        let hint = |message: &str| {
+            let status = kube::core::Status::failure(message, "").with_code(409);
+            could_not("p", &Problem::Refused(Box::new(status))).hint
         };
-        assert!(
-            refused(409, "subnamespaceanchors \"x\" already exists").contains("`kubectl hns describe p`")
+        let exists = "admission webhook \"w\" denied the request: subnamespaceanchors.hnc.x-k8s.io \"x\" already exists";
+        assert!(hint(exists).unwrap().contains("`kubectl hns describe p`"));
+        assert_eq!(
+            hint("namespace \"x\" exists already and is not a subnamespace of \"p\"; choose another name"),
+            None
         );
-        let denied = "admission webhook \"w\" denied the request: namespace \"x\" already exists";
-        assert!(refused(409, denied).contains("existing namespace"));
     }
 
     #[test]
