@@ -254,7 +254,8 @@ impl<'a> ClusterPreview<'a> {
             admission::lacks_right(self.session, self.forest(), &self.user, intent).await?
         };
         if let Some(decision) = decision.filter(|it| !matches!(it, Decision::Unknown { .. })) {
-            return Ok(decision);
+            let answer = if is_plain(&decision) { dry_run::ask(self.session, intent).await } else { None };
+            return Ok(unless_unanswered(decision, answer));
         }
         match dry_run::ask(self.session, intent).await {
             Some(decision) => Ok(decision),
@@ -373,6 +374,19 @@ impl<'a> ClusterPreview<'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// Whether the rules allow the change without a warning, which the API server's answer would repeat.
+fn is_plain(decision: &Decision) -> bool {
+    matches!(decision, Decision::Allowed { warnings } if warnings.is_empty())
+}
+
+/// The decision of the rules, unless the API server had no answer of the webhook, without which it refuses the change.
+fn unless_unanswered(decision: Decision, answer: Option<Decision>) -> Decision {
+    match answer {
+        Some(unknown @ Decision::Unknown { .. }) => unknown,
+        _ => decision,
     }
 }
 
@@ -560,6 +574,22 @@ mod tests {
             ..Outcome::default()
         };
         assert_eq!(not_made(&present), BTreeSet::from(["new".into()]));
+    }
+
+    #[test]
+    fn a_webhook_that_does_not_answer_leaves_the_decision_open() {
+        let allowed = Decision::Allowed { warnings: Vec::new() };
+        let silent = Decision::Unknown { why: "failed calling webhook".into() };
+        let refused = Decision::Refused { code: 409, reason: "Conflict".into(), message: "x".into() };
+        assert_eq!(unless_unanswered(allowed.clone(), Some(silent.clone())), silent);
+        assert_eq!(
+            unless_unanswered(allowed.clone(), Some(refused)),
+            allowed,
+            "the rules decided on what was read"
+        );
+        assert_eq!(unless_unanswered(allowed.clone(), None), allowed);
+        assert!(is_plain(&allowed) && !is_plain(&silent));
+        assert!(!is_plain(&Decision::Allowed { warnings: vec!["mind".into()] }));
     }
 
     #[test]
