@@ -69,8 +69,8 @@ impl Objects {
         namespaces: &'a BTreeSet<Name>,
         parent: &str,
     ) -> Option<&'a Name> {
-        let arriving = self.0.unread.values().filter(|unread| !unread.contains(parent));
-        arriving.flat_map(|unread| namespaces.iter().find(|name| unread.contains(*name))).next()
+        let mut arriving = self.0.unread.values().filter(|unread| !unread.contains(parent));
+        arriving.find_map(|unread| namespaces.iter().find(|name| unread.contains(*name)))
     }
 
     /// The number of copies in these namespaces.

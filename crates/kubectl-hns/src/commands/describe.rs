@@ -97,7 +97,7 @@ pub(crate) async fn run(
         session.list(&anchors, &everything),
         session.list(&events, &of_ours),
         Box::pin(published::settings(session)),
-        hierarchy::allowing_ancestor(session, name, spec.parent.clone()),
+        Box::pin(hierarchy::allowing_ancestor(session, name, spec.parent.clone())),
         session.call(namespaces.get(name)),
     );
     let left_out = |what: &str| format!("you may not read the {what} in {name}; they are left out");
@@ -125,7 +125,7 @@ pub(crate) async fn run(
     let excluded = settings.unmanaged(name).map(|why| why.to_string());
     let mut place = Place { parent: spec.parent, children: shown_children(&object.data) };
     if found.terminating || excluded.is_some() {
-        place.add(&read_around(session, name, &mut notes).await?, name);
+        place.add(&Box::pin(read_around(session, name, &mut notes)).await?, name);
     }
     notes.extend(accurate_trees::note(session, &found, &format!("accurate ns describe {name}")).await);
     let description = Description {
