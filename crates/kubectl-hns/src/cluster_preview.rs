@@ -14,6 +14,7 @@ use forest::preview::{Intent, ObjectChange, Outcome, Preview};
 use forest::rules::{DenialKind, User, Verdict};
 use forest::{Fact, Forest, Kind, KindId, Name, ObjectFact, ObjectKey, Stream, Version};
 
+pub(crate) use self::admission::PERMANENT;
 pub(crate) use self::document::Document;
 use k8s_openapi::api::core::v1::Namespace;
 
@@ -74,6 +75,15 @@ pub(crate) struct PreviewResult {
     /// The forest after the changes, which also has the names of kinds.
     pub(crate) forest: Forest,
     pub(crate) notes: Vec<String>,
+}
+
+impl PreviewResult {
+    /// Adds a warning about the first change, if it would be allowed.
+    pub(crate) fn warn(&mut self, warning: String) {
+        if let Some(Decision::Allowed { warnings }) = self.decisions.first_mut() {
+            warnings.push(warning);
+        }
+    }
 }
 
 impl<'a> ClusterPreview<'a> {
@@ -180,6 +190,7 @@ impl<'a> ClusterPreview<'a> {
         self.settle().await?;
         let present = self.preview.outcome();
         let (pending, missing) = (size(&present, &self.unreadable), missing(&present));
+        let not_made = not_made(&present);
         self.preview.mark();
         let moving: BTreeSet<&Name> = intents.iter().filter_map(moves).collect();
         let limited: Vec<_> = moving.into_iter().map(|it| (it, self.forest().quotas_over(it))).collect();
@@ -207,6 +218,7 @@ impl<'a> ClusterPreview<'a> {
         }
         let mut outcome = self.preview.outcome();
         outcome.objects.retain(|it| it.after.is_some() || !missing.contains(&place(it)));
+        outcome.namespaces.retain(|it| it.after.is_some() || !not_made.contains(&it.name));
         let unknown = unknown(&self.hidden, &self.hidden_hierarchies, &self.lacking);
         let pending = (self.knows_the_present && unknown.is_none()).then_some(pending);
         let Self { preview, mut notes, hidden, .. } = self;
@@ -215,6 +227,7 @@ impl<'a> ClusterPreview<'a> {
             uncounted(name, before, &preview.forest().quotas_over(name), &outcome)
         };
         notes.extend(limited.iter().filter_map(over));
+        notes.extend(counted(preview.forest(), &outcome));
         // The API server gives its own reason.
         let asked = usize::from(!matches!(intents.first(), Some(Intent::Configure { .. })));
         // Notes are about the effects.
@@ -241,7 +254,8 @@ impl<'a> ClusterPreview<'a> {
             admission::lacks_right(self.session, self.forest(), &self.user, intent).await?
         };
         if let Some(decision) = decision.filter(|it| !matches!(it, Decision::Unknown { .. })) {
-            return Ok(decision);
+            let answer = if is_plain(&decision) { dry_run::ask(self.session, intent).await } else { None };
+            return Ok(unless_unanswered(decision, answer));
         }
         match dry_run::ask(self.session, intent).await {
             Some(decision) => Ok(decision),
@@ -363,6 +377,19 @@ impl<'a> ClusterPreview<'a> {
     }
 }
 
+/// Whether the rules allow the change without a warning, which the API server's answer would repeat.
+fn is_plain(decision: &Decision) -> bool {
+    matches!(decision, Decision::Allowed { warnings } if warnings.is_empty())
+}
+
+/// The decision of the rules, unless the API server had no answer of the webhook, without which it refuses the change.
+fn unless_unanswered(decision: Decision, answer: Option<Decision>) -> Decision {
+    match answer {
+        Some(unknown @ Decision::Unknown { .. }) => unknown,
+        _ => decision,
+    }
+}
+
 /// What the user may not read of what the effects depend on, as a note.
 fn unknown(kinds: &[String], hierarchies: &BTreeSet<Name>, others: &[String]) -> Option<String> {
     let kinds = (!kinds.is_empty()).then(|| format!("list {} in all namespaces concerned", kinds.join(", ")));
@@ -400,6 +427,24 @@ fn uncounted(namespace: &str, before: &Quotas, after: &Quotas, outcome: &Outcome
     })
 }
 
+/// A note about the quotas that may refuse new objects. How much the API server will count is not known here.
+fn counted(forest: &Forest, outcome: &Outcome) -> Option<String> {
+    let mut resources = BTreeSet::new();
+    let mut quotas = BTreeSet::new();
+    for object in outcome.objects.iter().filter(|it| it.before.is_none()) {
+        let resource = forest.kind(object.key.kind).group_resource();
+        let counting = forest.quotas_that_count(&object.namespace, &resource);
+        if !counting.is_empty() {
+            resources.insert(resource);
+            quotas.extend(counting);
+        }
+    }
+    let (resources, quotas) = (Vec::from_iter(resources).join(", "), Vec::from_iter(quotas).join(", "));
+    (!quotas.is_empty()).then(|| {
+        format!("new {resources} count against the hierarchical quotas {quotas}, and are refused where one of them is full")
+    })
+}
+
 /// The sources of these copies in namespaces that cannot be read: without them, the copies would seem to be left over.
 fn unseen_sources(all: &[ObjectFact], unseen: &[String]) -> Vec<ObjectFact> {
     let mut sources: Vec<ObjectFact> = Vec::new();
@@ -420,6 +465,11 @@ fn unseen_sources(all: &[ObjectFact], unseen: &[String]) -> Vec<ObjectFact> {
 /// The objects that the controller has still to create. It may never be able to, so that they go is no effect.
 fn missing(present: &Outcome) -> BTreeSet<(Name, ObjectKey)> {
     present.objects.iter().filter(|it| it.before.is_none()).map(place).collect()
+}
+
+/// The namespaces that the controller has still to create.
+fn not_made(present: &Outcome) -> BTreeSet<Name> {
+    present.namespaces.iter().filter(|it| it.before.is_none()).map(|it| it.name.clone()).collect()
 }
 
 fn place(object: &ObjectChange) -> (Name, ObjectKey) {
@@ -451,9 +501,13 @@ pub(crate) async fn gather(session: &Session, concerned: &[&str]) -> Result<Stru
 mod tests {
     use std::collections::BTreeMap;
 
-    use forest::preview::QuotaChange;
+    use forest::hnc::quota::QuotaFact;
+    use forest::preview::{NamespaceChange, NamespaceState, QuotaChange};
+    use forest::{KindSettings, Mode, hnc};
+    use hns_cluster::ingest::quotas::amounts;
 
     use super::*;
+    use crate::structure::tests::sketch;
 
     #[test]
     fn quotas_whose_usage_is_not_known_are_noted() {
@@ -470,6 +524,90 @@ mod tests {
         let note = uncounted("n", &before, &after, &outcome).unwrap();
         assert!(note.starts_with("n would come under the hierarchical quotas a/q; what it uses"), "{note}");
         assert_eq!(uncounted("n", &after, &before, &outcome), None);
+    }
+
+    /// A copy in `b`, which is limited at `a` and by another quota that does not count it.
+    #[test]
+    fn quotas_that_may_refuse_new_objects_are_noted() {
+        let mut forest = sketch(&["a", "b < a", "c"]).forest();
+        let quota = |name: &str, resource: &str| {
+            let hard = amounts(&serde_json::json!({ resource: "1" }));
+            (Name::from("a"), QuotaFact { name: name.into(), hard, ..QuotaFact::default() })
+        };
+        forest.apply(Fact::Hnc(hnc::Fact::Quotas(vec![
+            quota("full", "count/configmaps"),
+            quota("cpu", "limits.cpu"),
+        ])));
+        let kind = Kind {
+            group: String::new(),
+            version: "v1".into(),
+            kind: "ConfigMap".into(),
+            resource: "configmaps".into(),
+        };
+        forest.apply(Fact::Kinds(vec![KindSettings::new(kind, Mode::Propagate)]));
+        let key = ObjectKey { kind: forest.kind_named("", "ConfigMap").unwrap(), name: "one".into() };
+        let created = |namespace: &str| ObjectChange {
+            namespace: namespace.into(),
+            key: key.clone(),
+            before: None,
+            after: None,
+        };
+        let outcome = |namespace: &str| Outcome { objects: vec![created(namespace)], ..Outcome::default() };
+        assert_eq!(
+            counted(&forest, &outcome("b")).as_deref(),
+            Some(
+                "new configmaps count against the hierarchical quotas a/full, and are refused where one of them is full"
+            )
+        );
+        assert_eq!(counted(&forest, &outcome("c")), None);
+    }
+
+    #[test]
+    fn a_namespace_that_is_not_made_yet_is_not_deleted() {
+        let change = |name: &str, before| NamespaceChange {
+            name: name.into(),
+            before,
+            after: Some(NamespaceState::default()),
+        };
+        let present = Outcome {
+            namespaces: vec![change("new", None), change("old", Some(NamespaceState::default()))],
+            ..Outcome::default()
+        };
+        assert_eq!(not_made(&present), BTreeSet::from(["new".into()]));
+    }
+
+    #[test]
+    fn a_webhook_that_does_not_answer_leaves_the_decision_open() {
+        let allowed = Decision::Allowed { warnings: Vec::new() };
+        let silent = Decision::Unknown { why: "failed calling webhook".into() };
+        let refused = Decision::Refused { code: 409, reason: "Conflict".into(), message: "x".into() };
+        assert_eq!(unless_unanswered(allowed.clone(), Some(silent.clone())), silent);
+        assert_eq!(
+            unless_unanswered(allowed.clone(), Some(refused)),
+            allowed,
+            "the rules decided on what was read"
+        );
+        assert_eq!(unless_unanswered(allowed.clone(), None), allowed);
+        assert!(is_plain(&allowed) && !is_plain(&silent));
+        assert!(!is_plain(&Decision::Allowed { warnings: vec!["mind".into()] }));
+    }
+
+    #[test]
+    fn a_warning_is_about_a_change_that_would_be_allowed() {
+        let result = |decision| PreviewResult {
+            decisions: vec![decision],
+            outcome: Outcome::default(),
+            pending: None,
+            forest: sketch(&[]).forest(),
+            notes: Vec::new(),
+        };
+        let mut allowed = result(Decision::Allowed { warnings: vec!["one".into()] });
+        allowed.warn("two".into());
+        assert_eq!(allowed.decisions, [Decision::Allowed { warnings: vec!["one".into(), "two".into()] }]);
+        let unknown = Decision::Unknown { why: "no".into() };
+        let mut kept = result(unknown.clone());
+        kept.warn("two".into());
+        assert_eq!(kept.decisions, [unknown]);
     }
 
     #[test]

@@ -10,10 +10,12 @@ use forest::why::{KindInConfiguration, ObjectQuestion, explain};
 use forest::{Name, ObjectKey, ObjectScope, Scope};
 
 use crate::Failure;
+use crate::lines::printable;
 use crate::loader::{Loaded, load_all};
 use crate::published;
 use crate::session::Session;
 use crate::structure::Structure;
+use crate::wait::Progress;
 
 /// A forest with the objects of all propagated kinds that the user may list.
 pub(crate) struct Objects(Loaded);
@@ -32,13 +34,18 @@ pub(crate) struct Wrong {
 }
 
 impl Objects {
-    /// Reads the objects of every propagated kind, with the settings of the installation.
+    /// Reads the objects of every propagated kind, with the settings of the installation. Kinds that the user may not list in the whole
+    /// cluster are read in each namespace of a structure that is not whole.
     ///
     /// # Errors
     /// A list failed for a reason other than missing rights.
     pub(crate) async fn read(session: &Session, structure: Structure) -> Result<Self, Failure> {
-        let (settings, note) = published::settings(session).await;
-        let mut loaded = load_all(session, structure, Arc::new(settings)).await?;
+        let (mut settings, note) = published::settings(session).await;
+        let names = structure.namespaces.keys().chain(structure.hierarchies.keys());
+        let within = if structure.is_whole { BTreeSet::new() } else { names.cloned().collect() };
+        // Without the quotas, no binding would be planned for.
+        settings.hierarchical_quotas &= structure.is_whole;
+        let mut loaded = load_all(session, structure, Arc::new(settings), &within).await?;
         loaded.notes.extend(note);
         Ok(Self(loaded))
     }
@@ -48,6 +55,24 @@ impl Objects {
         &self.0.notes
     }
 
+    /// The same without notes about the structure.
+    pub(crate) fn notes_on_objects(&self) -> Vec<String> {
+        let of_structure = &self.0.structure.notes;
+        let unread =
+            (!self.0.unread.is_empty()).then(|| "copies that you may not read were not checked".to_owned());
+        self.notes().iter().filter(|note| !of_structure.contains(note)).cloned().chain(unread).collect()
+    }
+
+    /// A namespace of these whose objects of some kind the user may not read, although they may in `parent`, whose rights it inherits.
+    pub(crate) fn awaiting_rights<'a>(
+        &self,
+        namespaces: &'a BTreeSet<Name>,
+        parent: &str,
+    ) -> Option<&'a Name> {
+        let mut arriving = self.0.unread.values().filter(|unread| !unread.contains(parent));
+        arriving.find_map(|unread| namespaces.iter().find(|name| unread.contains(*name)))
+    }
+
     /// The number of copies in these namespaces.
     pub(crate) fn copies(&self, namespaces: &BTreeSet<Name>) -> usize {
         let forest = &self.0.forest;
@@ -55,6 +80,17 @@ impl Objects {
             forest.objects_in(name).filter(|key| forest.inherited_from(name, key).is_some()).count()
         };
         namespaces.iter().map(within).sum()
+    }
+
+    /// The progress of the copies in these namespaces; `resource` limits it to one kind, such as `jobs.batch`.
+    pub(crate) fn progress(&self, namespaces: &BTreeSet<Name>, resource: Option<&str>) -> Progress {
+        let mut wrong = self.wrong(namespaces);
+        wrong.retain(|it| resource.is_none_or(|resource| it.resource == resource));
+        let Some(first) = wrong.first() else { return Progress::Done };
+        let missing = format!("{} {} in {}", first.resource, printable(&first.name), first.namespace);
+        let total = self.copies(namespaces) + wrong.iter().filter(|it| it.source.is_some()).count();
+        let to_u64 = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        Progress::Part(to_u64(total.saturating_sub(wrong.len())), to_u64(total), missing)
     }
 
     /// The missing, wrong and surplus copies in these namespaces.
@@ -157,7 +193,36 @@ mod tests {
             ]
         );
         assert_eq!(wrong(&objects, &["a"]), []);
-        assert_eq!(objects.copies(&BTreeSet::from(["b".into()])), 3);
+        let b = BTreeSet::from(["b".into()]);
+        assert_eq!(objects.copies(&b), 3);
+        let resource = "roles.rbac.authorization.k8s.io";
+        let missing = Progress::Part(1, 3, format!("{resource} foreign in b"));
+        assert_eq!(objects.progress(&b, None), missing);
+        assert_eq!(objects.progress(&b, Some(resource)), missing);
+        assert_eq!(objects.progress(&b, Some("secrets")), Progress::Done);
+    }
+
+    #[test]
+    fn rights_arrive_from_the_parent() {
+        let mut objects = objects(&["a", "b < a"], &[]);
+        let kind = objects.0.forest.kind_named(&Kind::role().group, "Role").unwrap();
+        let b = BTreeSet::from(["b".into()]);
+        assert_eq!(objects.awaiting_rights(&b, "a"), None);
+        objects.0.unread.insert(kind, b.clone());
+        assert_eq!(objects.awaiting_rights(&b, "a"), Some(&"b".into()));
+        objects.0.unread.insert(kind, ["a", "b"].map(Name::from).into());
+        assert_eq!(objects.awaiting_rights(&b, "a"), None, "they have no such right there");
+    }
+
+    #[test]
+    fn notes_on_objects_leave_the_structure_out() {
+        let mut objects = objects(&["a"], &[]);
+        objects.0.structure.notes = vec!["of the structure".into()];
+        objects.0.notes = vec!["of the structure".into(), "of objects".into()];
+        assert_eq!(objects.notes_on_objects(), ["of objects"]);
+        let kind = objects.0.forest.kind_named(&Kind::role().group, "Role").unwrap();
+        objects.0.unread.insert(kind, BTreeSet::from(["a".into()]));
+        assert_eq!(objects.notes_on_objects()[1], "copies that you may not read were not checked");
     }
 
     #[test]

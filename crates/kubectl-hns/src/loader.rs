@@ -45,8 +45,8 @@ pub(crate) enum Selection<'a> {
 #[derive(Debug)]
 pub(crate) struct Loaded {
     /// The forest. It has anchors if they were added to the structure ([`crate::structure::add_anchors`]). Objects of a
-    /// kind that could be listed in the whole cluster are synced, so that they are planned for; of other kinds it has
-    /// the objects that could be read.
+    /// kind that could be listed in the whole cluster, or in each requested namespace, are synced, so that they are planned for;
+    /// of other kinds it has the objects that could be read.
     pub(crate) forest: Forest,
     /// The structure that was read.
     pub(crate) structure: Structure,
@@ -135,17 +135,22 @@ impl Loaded {
         }
         let looks = within.iter().map(|namespace| reader.within(namespace));
         let mut looks = stream::iter(looks.collect::<Vec<_>>()).buffered(AT_ONCE);
+        let mut all = Vec::new();
         while let Some((namespace, found)) = looks.next().await {
             match found {
-                Ok(facts) => {
-                    for fact in facts {
-                        self.forest.apply(Fact::Object(id, fact));
-                    }
-                }
+                Ok(facts) => all.extend(facts),
                 Err(problem) if problem.is_forbidden() => {
                     self.unread.entry(id).or_default().insert(namespace);
                 }
                 Err(problem) => return Err(failed(problem)),
+            }
+        }
+        let is_complete = name.is_none() && !within.is_empty() && !self.unread.contains_key(&id);
+        if is_complete {
+            self.forest.apply(Fact::Objects(id, all));
+        } else {
+            for fact in all {
+                self.forest.apply(Fact::Object(id, fact));
             }
         }
         self.note(id, kind, within);
@@ -307,7 +312,8 @@ pub(crate) async fn objects(
     Reader::new(session, forest, kind, None).read(within.map(|it| &**it)).await
 }
 
-/// Reads the configuration, the settings and the objects for a structure.
+/// Reads the configuration and the objects for a structure. A kind that cannot be listed in the whole cluster is read in each namespace of
+/// `within`.
 ///
 /// # Errors
 /// A request failed for a reason other than missing rights.
@@ -315,12 +321,12 @@ pub(crate) async fn load_all(
     session: &Session,
     structure: Structure,
     settings: Arc<Settings>,
+    within: &BTreeSet<Name>,
 ) -> Result<Loaded, Failure> {
     let mut notes = Vec::new();
     let configured = configured_kinds::read(session, &mut notes).await?;
-    let within = BTreeSet::new();
     let empty = Forest::unconfigured(settings);
-    let mut loaded = load(session, (structure, empty), &configured, Selection::All(&[]), &within).await?;
+    let mut loaded = load(session, (structure, empty), &configured, Selection::All(&[]), within).await?;
     loaded.notes.extend(notes);
     Ok(loaded)
 }

@@ -229,7 +229,9 @@ fn judged(answer: &ObjectExplanation) -> (State, Option<&Name>, Option<String>) 
         (names, _) => unseen(names),
     };
     match (&answer.there, &answer.expected) {
-        (There::Unknown, Expected::AsItIs(why)) => (State::Unknown, None, Some(why.to_string())),
+        (There::Unknown, Expected::AsItIs(why)) => {
+            (State::Unknown, None, Some(format!("you may not read it there; also, {why}")))
+        }
         (There::Unknown, _) => (State::Unknown, None, Some("you may not read it there".into())),
         (There::Copy { from, .. }, Expected::Copy(source)) if from == source => {
             let why = answer.unseen.is_empty().then(|| comes(answer)).flatten();

@@ -21,6 +21,11 @@ use crate::session::Session;
 pub(crate) const DISABLED: &str = "hierarchical quotas are disabled in this installation, so they limit nothing; the chart's value \
                                    hrq.enabled or the manifest config/hrq.yaml enables them";
 
+/// What is said of a quota with this reason of its condition `Enforced`. The message names the limits.
+pub(crate) fn not_enforced(reason: &str) -> &'static str {
+    if reason == "LimitsNotCounted" { "not all limits are enforced" } else { "not enforced" }
+}
+
 /// All quotas of the cluster, as facts.
 ///
 /// # Errors

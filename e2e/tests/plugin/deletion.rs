@@ -119,11 +119,13 @@ async fn without_a_terminal_only_what_is_named_is_deleted() {
         .await
         .says(&format!("Successfully deleted {two:?} subnamespace anchor in {one:?} namespace\n"));
     assert_eq!(scene.left().await, [sub, one, full]);
-    live.hns(&format!("{delete} --yes --wait"))
-        .await
-        .says(&format!("Successfully deleted {sub:?} subnamespace anchor in {org:?} namespace\n"));
+    let deleted = live.hns(&format!("{delete} --yes --wait")).await;
+    done(&deleted, &format!("Successfully deleted {sub:?} subnamespace anchor in {org:?} namespace\n"));
+    assert_eq!(deleted.stderr, format!("Note: these namespaces stay, and lose their parent: {full}\n"));
     assert_eq!(scene.left().await, [full]);
     live.hns(&delete).await.fails("Could not delete subnamespace anchor.\nReason: subnamespaceanchors");
+    let system = live.hns(&format!("delete kube-system -n {org}")).await;
+    assert!(!system.stderr.contains("kubectl delete namespace"), "{system:?}");
 }
 
 #[tokio::test]
@@ -146,7 +148,8 @@ async fn a_dry_run_of_a_deletion_changes_nothing() {
         server.stderr.starts_with("Note: the API server can check the deletion itself only"),
         "{server:?}"
     );
-    let hint = "With -a (--allowCascadingDeletion) the subnamespaces below are deleted as well.\n";
+    let hint = "With -a (--allowCascadingDeletion) the subnamespaces below are deleted as well. Full namespaces below stay, and lose \
+                their parent.\n";
     for (run, said) in [
         ("client", "Error: this would be refused: the subnamespace"),
         ("server", "Could not delete subnamespace anchor.\nReason: admission webhook"),

@@ -118,3 +118,35 @@ async fn what_an_ancestor_allows_is_shown() {
         "{set:?}"
     );
 }
+
+/// The namespace controller deletes the `HierarchyConfiguration` first.
+#[tokio::test]
+async fn a_namespace_that_is_being_deleted_has_its_place() {
+    let live = live().await;
+    let steps = live.steps();
+    steps.plant(&[("rk-org", ""), ("rk-mid", "rk-org"), ("rk-low", "rk-mid")]).await.unwrap();
+    steps.labelled(&["rk-low", "rk-mid", "rk-org"]).await.unwrap();
+    let kubectl = async |words: &str| live.cluster.kubectl().args(words.split(' ')).ok().await.unwrap();
+    kubectl("create configmap held -n rk-mid").await;
+    kubectl(
+        "patch configmap held -n rk-mid --type=merge -p {\"metadata\":{\"finalizers\":[\"x.test/held\"]}}",
+    )
+    .await;
+    kubectl("delete namespace rk-mid --wait=false").await;
+    eventually("its HierarchyConfiguration is gone", PATIENCE, async || {
+        let found = live.hns("plan set rk-mid --root").await;
+        if found.stderr.starts_with("Error: rk-mid is being deleted\n") {
+            Ok(())
+        } else {
+            Err(format!("{found:?}"))
+        }
+    })
+    .await
+    .unwrap();
+    let described = live.hns("describe rk-mid").await;
+    assert!(described.stdout.contains("  Parent: rk-org\n  Children:\n  - rk-low\n"), "{described:?}");
+    live.hns("plan delete rk-mid").await.says(
+        "The namespace rk-mid is being deleted already\nThis would be allowed.\nNothing else would change.\n",
+    );
+    kubectl("patch configmap held -n rk-mid --type=merge -p {\"metadata\":{\"finalizers\":null}}").await;
+}

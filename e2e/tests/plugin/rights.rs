@@ -105,6 +105,12 @@ async fn without_any_right_the_missing_one_is_named() {
         refused.fails("Error reading namespace r-team: hierarchyconfigurations.hnc.x-k8s.io \"hierarchy\" is forbidden: User");
         assert!(refused.stderr.contains("You lack this right"), "{refused:?}");
     }
+    let quotas = still.hns("hrq -A --as nobody-special").await;
+    quotas.fails("Error: you may not list hierarchicalresourcequotas in the whole cluster, so only those of one namespace");
+    assert!(quotas.stderr.ends_with("Name a namespace of yours with -n.\n"), "{quotas:?}");
+    let doctor = still.hns("doctor -n r-team --as nobody-special").await;
+    let unread = "note   trees: not checked: you may not read the hierarchy of any of these namespaces\n";
+    assert!(doctor.stdout.contains(unread) && !doctor.stdout.contains("ok     trees"), "{doctor:?}");
     let create = still.hns("create r-new -n r-team --as rita").await;
     create.fails("\nCould not create subnamespace anchor.\nReason: subnamespaceanchors.hnc.x-k8s.io is forbidden: User \"rita\" cannot create");
 }

@@ -179,7 +179,8 @@ Hierarchy configuration for namespace lone
 No recent HNC events for objects in this namespace
 ";
     still.hns("describe lone").await.says(lone);
-    still.hns("describe lone -o name").await.says("hierarchyconfiguration.hnc.x-k8s.io/hierarchy\n");
+    still.hns("describe lone -o name").await.says("");
+    still.hns("describe parent -o name").await.says("hierarchyconfiguration.hnc.x-k8s.io/hierarchy\n");
     let parent = still.hns("describe parent -o json").await.json();
     assert_eq!(
         parent["children"][0],

@@ -60,6 +60,16 @@ impl Forest {
         quotas.map(|(at, quota)| (self.name(at).clone(), quota.name.clone(), quota.version.clone())).collect()
     }
 
+    /// The names of those of them, with their namespaces, that limit the number of objects of this resource, such as `jobs.batch`.
+    pub fn quotas_that_count(&self, namespace: &str, resource: &str) -> Vec<Name> {
+        let quotas = self.id(namespace).map(|id| self.quotas_above(id)).unwrap_or_default().into_iter();
+        let counts = |quota: &QuotaFact| {
+            quota.hard.keys().any(|name| name.strip_prefix("count/").unwrap_or(name) == resource)
+        };
+        let counting = quotas.filter(|(_, quota)| counts(quota));
+        counting.map(|(at, quota)| full_name(self.name(at), &quota.name)).collect()
+    }
+
     /// The quotas in the namespace, by name.
     pub(crate) fn quotas_at(&self, id: Id) -> impl Iterator<Item = &QuotaFact> {
         self.hnc().quotas().of(id).values()

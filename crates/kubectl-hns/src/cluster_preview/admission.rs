@@ -23,7 +23,7 @@ use crate::user_rights::{Right, is_allowed};
 const ROUNDS: usize = 24;
 
 /// The namespaces that the API server never deletes (its admission plugin `NamespaceLifecycle`).
-const PERMANENT: [&str; 3] = ["default", "kube-system", "kube-public"];
+pub(crate) const PERMANENT: [&str; 3] = ["default", "kube-system", "kube-public"];
 
 /// The refusal of the API server before admission, if there is one.
 pub(super) fn unfit(forest: &Forest, intent: &Intent) -> Option<Decision> {

@@ -10,13 +10,15 @@ use serde_json::Value;
 use super::kinds::{self, DeleteType, Mode, SetResource, Target, entries, unreadable};
 use super::plan;
 use crate::cluster_preview::Document;
+use crate::copies::Objects;
 use crate::flags::Switch;
 use crate::format::{Format, render};
 use crate::lines::Lines;
 use crate::optimistic;
 use crate::session::Session;
+use crate::structure::{self, Extent};
 use crate::terminal::{Ink, Paint};
-use crate::wait::{Progress, WaitArgs, until};
+use crate::wait::{Deadline, Progress, WaitArgs, until};
 use crate::{Failure, Terminal};
 
 /// The number of deletions and conflicts in an error message.
@@ -167,19 +169,48 @@ async fn set_resource(
     }
     write(session, object, wanted).await?;
     terminal.line(&format!("{}: mode {mode}", target.full_name()));
-    if wait.is_wanted(false) { taken_up((&target, mode), wait, session, terminal).await } else { Ok(()) }
+    if wait.is_wanted(false) { in_effect((&target, mode), wait, session, terminal).await } else { Ok(()) }
 }
 
-/// Waits until the controller reports the mode, after which it follows the objects of the kind.
-async fn taken_up(
+/// Waits until the controller has taken the mode up, and all copies of the kind are right.
+async fn in_effect(
     (target, mode): (&Target, Mode),
     wait: &WaitArgs,
     session: &Session,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
+    let (deadline, resource) = (wait.deadline(), target.full_name());
+    taken_up((target, mode), deadline, session, terminal).await?;
+    let (what, mut notes) = (format!("the copies of {resource}"), Vec::new());
+    until(terminal, &what, deadline, async || {
+        let structure = structure::read(session, Extent::Around(&[])).await?;
+        if !structure.is_whole {
+            notes =
+                vec![format!("you may not list namespaces in the whole cluster, so {what} were not checked")];
+            return Ok(Progress::Done);
+        }
+        let everywhere = structure.namespaces.keys().cloned().collect();
+        let objects = Objects::read(session, structure).await?;
+        notes = objects.notes().to_vec();
+        Ok(objects.progress(&everywhere, Some(&resource)))
+    })
+    .await?;
+    for note in &notes {
+        terminal.note(note);
+    }
+    Ok(())
+}
+
+/// Waits until the controller reports the mode, after which it follows the objects of the kind.
+async fn taken_up(
+    (target, mode): (&Target, Mode),
+    deadline: Deadline,
+    session: &Session,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
     let api = session.all::<HNCConfiguration>();
     let (what, mode) = (format!("the mode of {}", target.full_name()), mode.to_string());
-    until(terminal, &what, wait.deadline(), async || {
+    until(terminal, &what, deadline, async || {
         let config = session.call(api.get(NAME)).await.map_err(|problem| unreadable(&problem))?;
         let status = config.status.unwrap_or_default();
         let is_done = status.resources.iter().any(|it| {

@@ -8,7 +8,7 @@ use kube::api::PostParams;
 use serde_json::Value;
 
 use super::relocation;
-use crate::failure::Done;
+use crate::failure::{Done, Problem};
 use crate::session::Session;
 use crate::wait::{Progress, WaitArgs, until};
 use crate::{Failure, Terminal};
@@ -199,7 +199,7 @@ async fn create(
     session
         .call(anchors.create(&PostParams::default(), anchor))
         .await
-        .map_err(|problem| Failure::could_not("create subnamespace anchor", &problem))?;
+        .map_err(|problem| could_not(parent, &problem))?;
     terminal.line(&format!("Successfully created {child:?} subnamespace anchor in {parent:?} namespace"));
     if !wait.is_wanted(false) {
         return Ok(());
@@ -218,6 +218,18 @@ async fn create(
         terminal.note(note);
     }
     Ok(())
+}
+
+/// The anchor may exist before its namespace.
+fn could_not(parent: &str, problem: &Problem) -> Failure {
+    let failure = Failure::could_not("create subnamespace anchor", problem);
+    if problem.to_string().ends_with("already exists") {
+        let hint = format!(
+            "Choose another name. `kubectl hns describe {parent}` shows the subnamespaces of {parent}."
+        );
+        return failure.with_hint(hint);
+    }
+    failure
 }
 
 /// The progress of a new subnamespace, from the state of its anchor.
@@ -239,6 +251,20 @@ mod tests {
         assert!(matches!(state("c", None), Ok(Progress::Part(..))));
         assert!(matches!(state("c", Some("Missing")), Ok(Progress::Part(..))));
         assert!(state("c", Some("Conflict")).unwrap_err().text.contains("Conflict"));
+    }
+
+    #[test]
+    fn an_anchor_that_exists_is_shown_by_its_parent() {
+        let hint = |message: &str| {
+            let status = kube::core::Status::failure(message, "").with_code(409);
+            could_not("p", &Problem::Refused(Box::new(status))).hint
+        };
+        let exists = "admission webhook \"w\" denied the request: subnamespaceanchors.hnc.x-k8s.io \"x\" already exists";
+        assert!(hint(exists).unwrap().contains("`kubectl hns describe p`"));
+        assert_eq!(
+            hint("namespace \"x\" exists already and is not a subnamespace of \"p\"; choose another name"),
+            None
+        );
     }
 
     #[test]

@@ -16,16 +16,18 @@ use tokio::time::{Instant, sleep};
 use self::consequences::Consequences;
 use super::hierarchy::{self, Edit};
 use super::{describe, set};
+use crate::cluster_preview::PERMANENT;
 use crate::failure::{Done, Problem};
 use crate::flags::Switch;
 use crate::session::Session;
 use crate::wait::{Progress, WaitArgs, until};
-use crate::{Failure, Terminal};
+use crate::{Failure, Terminal, published};
 
 /// How long the webhook's cache may lag behind the permission for cascading deletion.
 const WEBHOOK_DELAY: Duration = Duration::from_secs(10);
 /// How to delete a subnamespace with children.
-const WITH_ALL: &str = "With -a (--allowCascadingDeletion) the subnamespaces below are deleted as well.";
+const WITH_ALL: &str = "With -a (--allowCascadingDeletion) the subnamespaces below are deleted as well. Full namespaces below stay, and lose \
+                        their parent.";
 const POLL: Duration = Duration::from_millis(200);
 
 /// Delete a subnamespace of the namespace given with -n.
@@ -92,7 +94,9 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
     if arguments.dry_run != DryRun::None {
         return deletion.tried(allows).await;
     }
-    if !arguments.yes {
+    if arguments.yes {
+        deletion.note_orphans(allows).await;
+    } else {
         deletion.confirm(allows).await?;
     }
     let allowed = if allows {
@@ -157,6 +161,7 @@ impl Deletion<'_> {
     async fn confirm(&self, allows: bool) -> Result<(), Failure> {
         let is_terminal = self.terminal.can_ask();
         if !is_terminal && allows {
+            self.note_orphans(allows).await;
             return Ok(());
         }
         let consequences = self.consequences(allows).await?;
@@ -169,6 +174,14 @@ impl Deletion<'_> {
             return Ok(());
         }
         Err(Failure::new("Nothing was changed"))
+    }
+
+    /// Says what stays without a parent, where nobody is asked. That this cannot be read stops nothing.
+    async fn note_orphans(&self, allows: bool) {
+        let found = consequences::read(self.session, (self.parent, self.child), allows).await;
+        if let Some(note) = found.ok().and_then(|it| it.orphans()) {
+            self.terminal.note(&note);
+        }
     }
 
     /// The consequences of the deletion, if the anchor exists.
@@ -195,9 +208,18 @@ impl Deletion<'_> {
         );
         failure.with_hint(match (parent, child) {
             (Ok(None), _) => format!("There is no namespace {}: name the parent with -n.", self.parent),
-            (_, Ok(found)) => elsewhere(self.parent, self.child, found.as_ref().map(|it| &it.metadata)),
+            (_, Ok(found)) => {
+                let may_go = self.may_go().await;
+                elsewhere((self.parent, self.child), found.as_ref().map(|it| &it.metadata), may_go)
+            }
             _ => format!("`kubectl get subns -n {0}` shows the subnamespaces of {0}.", self.parent),
         })
+    }
+
+    /// Whether the namespace is one of tenants, which may be deleted.
+    async fn may_go(&self) -> bool {
+        let (settings, _) = published::settings(self.session).await;
+        settings.is_managed(self.child) && !PERMANENT.contains(&self.child)
     }
 
     /// Fails if the anchor cannot be deleted once cascading deletion is allowed, before anything is written.
@@ -322,8 +344,9 @@ fn could_not(problem: &Problem) -> Failure {
     }
 }
 
-/// Where the child is instead, if the parent has no anchor for it; `found` is its namespace, if it exists.
-fn elsewhere(parent: &str, child: &str, found: Option<&ObjectMeta>) -> String {
+/// Where the child is instead, if the parent has no anchor for it; `found` is its namespace, if it exists, and `may_go` whether that may be
+/// deleted.
+fn elsewhere((parent, child): (&str, &str), found: Option<&ObjectMeta>, may_go: bool) -> String {
     let Some(metadata) = found else {
         return format!(
             "There is no namespace {child}. `kubectl get subns -n {parent}` shows the subnamespaces of {parent}."
@@ -337,10 +360,13 @@ fn elsewhere(parent: &str, child: &str, found: Option<&ObjectMeta>) -> String {
             )
         }
         Some(holder) => format!("{child} is a subnamespace of {holder}: use -n {holder}."),
-        None => format!(
-            "{child} is not a subnamespace of {parent}, but a full namespace; see `kubectl hns describe {child}`. Only `kubectl delete \
-             namespace` deletes it, with all its objects."
-        ),
+        None => {
+            let is = format!(
+                "{child} is not a subnamespace of {parent}, but a full namespace; see `kubectl hns describe {child}`."
+            );
+            let how = "Only `kubectl delete namespace` deletes it, with all its objects.";
+            if may_go { format!("{is} {how}") } else { is }
+        }
     }
 }
 
@@ -360,8 +386,12 @@ mod tests {
             (Some(of(Some("other"))), "use -n other"),
             (Some(of(Some("p"))), "without an anchor"),
         ] {
-            let hint = elsewhere("p", "child", found.as_ref());
+            let hint = elsewhere(("p", "child"), found.as_ref(), true);
             assert!(hint.contains(said), "{hint}");
+        }
+        for may_go in [true, false] {
+            let hint = elsewhere(("p", "kube-system"), Some(&of(None)), may_go);
+            assert_eq!(hint.contains("`kubectl delete namespace`"), may_go, "{hint}");
         }
     }
 

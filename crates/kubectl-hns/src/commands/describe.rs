@@ -14,6 +14,7 @@ use crate::format::{Format, render};
 use crate::lines::{Lines, printable};
 use crate::picture::ConditionView;
 use crate::session::Session;
+use crate::structure::{self, Extent, Structure};
 use crate::table::{aligned, row};
 use crate::terminal::{Ink, Paint};
 use crate::{Failure, Terminal, accurate_trees, age, published};
@@ -96,7 +97,7 @@ pub(crate) async fn run(
         session.list(&anchors, &everything),
         session.list(&events, &of_ours),
         Box::pin(published::settings(session)),
-        hierarchy::allowing_ancestor(session, name, spec.parent.clone()),
+        Box::pin(hierarchy::allowing_ancestor(session, name, spec.parent.clone())),
         session.call(namespaces.get(name)),
     );
     let left_out = |what: &str| format!("you may not read the {what} in {name}; they are left out");
@@ -121,24 +122,31 @@ pub(crate) async fn run(
     });
     let deletion_waits_for = found.as_ref().map(obstacles).unwrap_or_default();
     let found = found.map(|it| ingest::namespace(&it.metadata)).unwrap_or_default();
+    let excluded = settings.unmanaged(name).map(|why| why.to_string());
+    let mut place = Place { parent: spec.parent, children: shown_children(&object.data) };
+    if found.terminating || excluded.is_some() {
+        place.add(&Box::pin(read_around(session, name, &mut notes)).await?, name);
+    }
     notes.extend(accurate_trees::note(session, &found, &format!("accurate ns describe {name}")).await);
     let description = Description {
         namespace: name.to_owned(),
-        excluded: settings.unmanaged(name).map(|why| why.to_string()),
-        children: children(&shown_children(&object.data), &anchors),
+        excluded,
+        children: children(&place.children, &anchors),
         conditions: hierarchy::conditions(&object).iter().map(condition).collect(),
         events: lines(&events, Timestamp::now()),
-        parent: spec.parent,
+        parent: place.parent,
         allow_cascading_deletion: spec.allows_cascading_deletion,
         cascading_deletion_allowed_by: allowing,
         external_manager: external_manager(&found.annotations).map(ToOwned::to_owned),
         terminating: found.terminating,
         deletion_waits_for,
     };
-    let names = [format!("hierarchyconfiguration.hnc.x-k8s.io/{}", hns_api::names::HIERARCHY_CONFIGURATION)];
+    let exists = object.metadata.resource_version.is_some();
+    let named = exists
+        .then(|| format!("hierarchyconfiguration.hnc.x-k8s.io/{}", hns_api::names::HIERARCHY_CONFIGURATION));
     match arguments.output {
         None => terminal.print(&text(&description, terminal.paint)),
-        Some(format) => terminal.print(&render(format, &description, names)?),
+        Some(format) => terminal.print(&render(format, &description, named)?),
     }
     for note in &notes {
         terminal.note(note);
@@ -153,9 +161,38 @@ pub(super) fn obstacles(namespace: &Namespace) -> Vec<String> {
     holds.map(|it| format!("{}: {}", it.type_, it.message.as_deref().unwrap_or_default())).collect()
 }
 
-fn shown_children(data: &serde_json::Value) -> Vec<&str> {
+fn shown_children(data: &serde_json::Value) -> Vec<String> {
     let children = data["status"]["children"].as_array();
-    children.into_iter().flatten().filter_map(|child| child.as_str()).collect()
+    children.into_iter().flatten().filter_map(|child| child.as_str()).map(str::to_owned).collect()
+}
+
+/// The place of the namespace in the hierarchy.
+#[derive(Debug, PartialEq, Eq)]
+struct Place {
+    parent: Option<String>,
+    children: Vec<String>,
+}
+
+impl Place {
+    /// Adds what the `HierarchyConfiguration` does not say: that of an excluded namespace has no children, and a namespace that is being
+    /// deleted has none any more.
+    fn add(&mut self, structure: &Structure, name: &str) {
+        let forest = structure.forest();
+        self.parent = self.parent.take().or_else(|| forest.parent(name).map(ToString::to_string));
+        self.children.extend(forest.children(name).iter().map(ToString::to_string));
+        self.children.sort();
+        self.children.dedup();
+    }
+}
+
+/// What is around the namespace, as `tree` draws it.
+async fn read_around(session: &Session, name: &str, notes: &mut Vec<String>) -> Result<Structure, Failure> {
+    let structure = structure::read(session, Extent::Around(&[name.to_owned()])).await?;
+    if !structure.is_whole {
+        let what = "you may not list namespaces and hierarchyconfigurations in the whole cluster";
+        notes.push(format!("{what}; {name} may have more children"));
+    }
+    Ok(structure)
 }
 
 fn condition(value: &serde_json::Value) -> ConditionView {
@@ -163,20 +200,20 @@ fn condition(value: &serde_json::Value) -> ConditionView {
     ConditionView { type_: text("type"), reason: text("reason"), message: text("message") }
 }
 
-fn children(shown: &[&str], anchors: &[SubnamespaceAnchor]) -> Vec<Child> {
+fn children(shown: &[String], anchors: &[SubnamespaceAnchor]) -> Vec<Child> {
     // A child can have an anchor that does not own it.
     let is_stale = |state: &str| [anchor_states::CONFLICT, anchor_states::FORBIDDEN].contains(&state);
     let existing = shown.iter().map(|name| {
-        let anchor = anchors.iter().find(|it| it.metadata.name.as_deref() == Some(*name));
+        let anchor = anchors.iter().find(|it| it.metadata.name.as_ref() == Some(name));
         let stale = anchor.and_then(SubnamespaceAnchor::state).filter(|it| is_stale(it));
         Child {
-            name: (*name).to_owned(),
+            name: name.clone(),
             subnamespace: anchor.is_some() && stale.is_none(),
             anchor_state: stale.map(str::to_owned),
         }
     });
     let only_wanted = anchors.iter().filter_map(|anchor| {
-        let name = anchor.metadata.name.clone().filter(|name| !shown.contains(&name.as_str()))?;
+        let name = anchor.metadata.name.clone().filter(|name| !shown.contains(name))?;
         let state = anchor.state().unwrap_or(anchor_states::MISSING);
         // The list of children may be a moment older than the anchors.
         let anchor_state = Some(state.to_owned()).filter(|it| it != anchor_states::OK);
@@ -287,6 +324,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::structure::tests::sketch;
 
     fn anchor(name: &str, state: &str) -> SubnamespaceAnchor {
         let mut anchor = SubnamespaceAnchor::new(name, SubnamespaceAnchorSpec::default());
@@ -311,6 +349,24 @@ Hierarchy configuration for namespace parent
 No recent HNC events for objects in this namespace
 ";
         assert_eq!(drawn(&description), wanted);
+    }
+
+    /// What `tree` draws around a namespace that is being deleted, whose `HierarchyConfiguration` is gone.
+    #[test]
+    fn the_place_of_a_namespace_without_its_object_is_known() {
+        let mut structure = sketch(&["rival", "t < rival", "kid < t"]);
+        structure.hierarchies.remove("t");
+        let seen = structure.namespaces.get_mut("t").unwrap();
+        seen.terminating = true;
+        seen.labels = [("t.tree.hnc.x-k8s.io/depth", "0"), ("rival.tree.hnc.x-k8s.io/depth", "1")]
+            .into_iter()
+            .collect();
+        let mut place = Place { parent: None, children: Vec::new() };
+        place.add(&structure, "t");
+        assert_eq!(place, Place { parent: Some("rival".into()), children: vec!["kid".into()] });
+        let mut place = Place { parent: Some("other".into()), children: vec!["kid".into()] };
+        place.add(&structure, "t");
+        assert_eq!(place, Place { parent: Some("other".into()), children: vec!["kid".into()] });
     }
 
     #[test]
@@ -358,7 +414,7 @@ No recent HNC events for objects in this namespace
         let description = Description {
             namespace: "parent".into(),
             parent: Some("P".into()),
-            children: children(&["f", "e", "h"], &anchors),
+            children: children(&["f", "e", "h"].map(str::to_owned), &anchors),
             allow_cascading_deletion: true,
             conditions: vec![condition(&missing)],
             ..Description::default()

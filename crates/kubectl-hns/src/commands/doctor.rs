@@ -112,7 +112,10 @@ async fn check(session: &Session) -> Vec<Finding> {
     if let Some(finding) = absence::check(session).await {
         return vec![finding];
     }
-    let mut findings: Vec<Finding> = namespace::check(session).await.into_iter().collect();
+    let mut findings: Vec<Finding> = match namespace::check(session).await {
+        Ok(finding) => finding.into_iter().collect(),
+        Err(elsewhere) => return vec![elsewhere],
+    };
     let settings = settings::or_default(session).await;
     findings.extend(definitions::check(session, &settings).await);
     findings.extend(installation::check(session, &settings, Timestamp::now()).await);

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use hns_api::names::HIERARCHY_CONFIGURATION as NAME;
 use hns_cluster::api::Api;
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DynamicObject, PostParams};
 use serde_json::{Value, json};
 
@@ -71,20 +72,47 @@ impl Edit {
 
 /// Reads the object; an empty one if it does not exist. A missing namespace is an error in HNC's words.
 pub(crate) async fn read(session: &Session, namespace: &str) -> Result<DynamicObject, Failure> {
-    let namespaces = session.all::<Namespace>();
-    match session.call(namespaces.get_metadata(namespace)).await {
-        Ok(_) => {}
-        // A user who may not read namespaces may be allowed to read the objects in one.
-        Err(problem) if problem.is_forbidden() => {}
-        Err(problem) => return Err(unreadable(namespace, &problem)),
+    let (_, found) = find(session, namespace).await?;
+    Ok(found.unwrap_or_else(|| empty(namespace)))
+}
+
+/// The same for a change. A namespace that is being deleted loses the object first, and gets no new one.
+pub(crate) async fn read_to_change(session: &Session, namespace: &str) -> Result<DynamicObject, Failure> {
+    let (metadata, found) = find(session, namespace).await?;
+    match found {
+        Some(object) => Ok(object),
+        None => stays(namespace, &metadata).map(|()| empty(namespace)),
     }
+}
+
+/// The metadata of the namespace, as far as the user may read it, and the object.
+async fn find(session: &Session, namespace: &str) -> Result<(ObjectMeta, Option<DynamicObject>), Failure> {
+    let namespaces = session.all::<Namespace>();
+    let metadata = match session.call(namespaces.get_metadata(namespace)).await {
+        Ok(found) => found.metadata,
+        // A user who may not read namespaces may be allowed to read the objects in one.
+        Err(problem) if problem.is_forbidden() => ObjectMeta::default(),
+        Err(problem) => return Err(unreadable(namespace, &problem)),
+    };
     let found = session.call(api(session, namespace).get_opt(NAME)).await;
-    let found = found.map_err(|problem| unreadable(namespace, &problem))?;
-    Ok(found.unwrap_or_else(|| {
-        let mut object = DynamicObject::new(NAME, &structure::hierarchies()).within(namespace);
-        object.data = json!({});
-        object
-    }))
+    Ok((metadata, found.map_err(|problem| unreadable(namespace, &problem))?))
+}
+
+fn empty(namespace: &str) -> DynamicObject {
+    let mut object = DynamicObject::new(NAME, &structure::hierarchies()).within(namespace);
+    object.data = json!({});
+    object
+}
+
+/// Fails if the namespace is being deleted: it keeps its place until it is gone with its content, and a new anchor would then create
+/// an empty namespace of its name.
+pub(super) fn stays(name: &str, namespace: &ObjectMeta) -> Result<(), Failure> {
+    if namespace.deletion_timestamp.is_none() {
+        return Ok(());
+    }
+    Err(Failure::new(format!("Error: {name} is being deleted")).with_hint(format!(
+        "A deletion cannot be undone. `kubectl hns describe {name}` shows what it waits for."
+    )))
 }
 
 /// The fields of `spec` in the object.

@@ -21,6 +21,9 @@ use crate::session::Session;
 use crate::table::aligned;
 use crate::{Failure, Terminal, age, published, quotas};
 
+/// What a user without rights in the whole cluster can do.
+const NAME_ONE: &str = "Name a namespace of yours with -n.";
+
 /// List hierarchical resource quotas.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -61,7 +64,10 @@ pub(crate) async fn run(
                 "you may not list quotas in the whole cluster; only those of {namespace} are shown"
             ));
             let own = session.within::<HierarchicalResourceQuota>(namespace);
-            session.list(&own, &ListParams::default()).await
+            match session.list(&own, &ListParams::default()).await {
+                Err(problem) if problem.is_forbidden() => return Err(nothing_of_own(namespace)),
+                other => other,
+            }
         }
         other => other,
     }
@@ -79,16 +85,11 @@ pub(crate) async fn run(
         notes.extend(from_above(session, namespace).await);
     }
     if quotas.is_empty() {
+        let is_partial = everywhere && !notes.is_empty();
         for note in &notes {
             terminal.note(note);
         }
-        return Err(missing.unwrap_or_else(|| {
-            Failure::new(if everywhere {
-                "No resources found".to_owned()
-            } else {
-                format!("No resources found in {namespace} namespace.")
-            })
-        }));
+        return Err(missing.unwrap_or_else(|| none_found(everywhere, is_partial, namespace)));
     }
     if let (settings, None) = published::settings(session).await
         && !settings.hierarchical_quotas
@@ -100,6 +101,26 @@ pub(crate) async fn run(
         terminal.note(note);
     }
     missing.map_or(Ok(()), Err)
+}
+
+/// The failure if there are no quotas; `is_partial` means that only those of one namespace could be listed.
+fn none_found(everywhere: bool, is_partial: bool, namespace: &str) -> Failure {
+    match (everywhere, is_partial) {
+        (true, true) => {
+            Failure::new(format!("No resources found in {namespace} namespace.")).with_hint(NAME_ONE)
+        }
+        (true, false) => Failure::new("No resources found"),
+        (false, _) => Failure::new(format!("No resources found in {namespace} namespace.")),
+    }
+}
+
+/// The failure if all quotas were requested, and not even those of the user's own namespace can be listed.
+fn nothing_of_own(namespace: &str) -> Failure {
+    Failure::new(format!(
+        "Error: you may not list hierarchicalresourcequotas in the whole cluster, so only those of one namespace could be shown; \
+         it is {namespace}, and you may not list them there either"
+    ))
+    .with_hint(NAME_ONE)
 }
 
 /// Prints the quotas in the requested form.
@@ -214,6 +235,18 @@ fn summaries(quota: &HierarchicalResourceQuota) -> (String, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_may_not_list_all_quotas_is_told_to_name_a_namespace() {
+        assert_eq!(none_found(true, true, "default").hint.as_deref(), Some(NAME_ONE));
+        assert_eq!(none_found(true, false, "default"), Failure::new("No resources found"));
+        assert_eq!(none_found(false, false, "n"), Failure::new("No resources found in n namespace."));
+        let none = nothing_of_own("default");
+        assert!(
+            none.text.contains("in the whole cluster") && none.hint.as_deref() == Some(NAME_ONE),
+            "{none}"
+        );
+    }
 
     fn quota(namespace: &str, name: &str, hard: &serde_json::Value) -> HierarchicalResourceQuota {
         serde_json::from_value(json!({

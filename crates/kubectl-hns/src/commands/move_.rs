@@ -42,21 +42,22 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
         terminal.note(note);
     }
     let steps = relocation::move_to(&placement, to);
-    let moves = !steps.is_empty();
-    if moves {
+    let mut kept = None;
+    if steps.is_empty() {
+        terminal.line(&format!("{name} is below {to} already; unchanged"));
+    } else {
         relocation::check_rights(session, name, &steps).await?;
         if let Some(warning) = user_rights::lost_with(session, name, Some(to)).await {
             terminal.warn(&warning);
         }
         let heading = heading(&placement, to);
-        relocation::confirm(session, terminal, (&placement, &steps), (&heading, arguments.yes)).await?;
+        let what = (&placement, &*steps);
+        kept = Some(relocation::confirm(session, terminal, what, (&heading, arguments.yes)).await?);
         perform_all(session, terminal, &placement, &steps).await?;
         terminal.line(&format!("Moved {name} below {to}"));
-    } else {
-        terminal.line(&format!("{name} is below {to} already; unchanged"));
     }
     if arguments.wait.is_wanted(true) {
-        wait_for_arrival(arguments, moves, session, terminal).await?;
+        wait_for_arrival(arguments, kept, session, terminal).await?;
     }
     Ok(())
 }
@@ -112,7 +113,7 @@ pub(super) async fn perform_all(
 
 async fn wait_for_arrival(
     arguments: &Arguments,
-    moves: bool,
+    kept: Option<usize>,
     session: &Session,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
@@ -122,9 +123,35 @@ async fn wait_for_arrival(
     for note in &notes {
         terminal.note(note);
     }
-    if moves {
-        let copies = if notes.is_empty() { "; all copies are there" } else { "" };
-        terminal.line(&format!("{name} and all namespaces below it have been moved{copies}"));
+    if let Some(kept) = kept {
+        terminal.line(&moved(name, kept, notes.is_empty()));
     }
     Ok(())
+}
+
+/// The last line of a move, after which `kept` objects stand in the way of copies.
+fn moved(name: &str, kept: usize, knows_copies: bool) -> String {
+    let copies = match kept {
+        _ if !knows_copies => "",
+        0 => "; all copies are there",
+        _ => "; all copies are there, except where another object was kept",
+    };
+    format!("{name} and all namespaces below it have been moved{copies}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_move_claims_no_copies_where_objects_are_kept() {
+        for (kept, knows_copies, end) in [
+            (0, true, "moved; all copies are there"),
+            (2, true, ", except where another object was kept"),
+            (2, false, "moved"),
+        ] {
+            let line = moved("n", kept, knows_copies);
+            assert!(line.ends_with(end), "{line}");
+        }
+    }
 }

@@ -6,8 +6,10 @@ use forest::Labels;
 use forest::Name;
 use forest::preview::Intent;
 use forest::rules::configuration::LISTED_BY_PLAN;
-use hns_api::KeyValue;
+use hns_api::{KeyValue, annotations};
 use hns_cluster::configured_kinds::entries;
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 use super::hierarchy::{Edit, Spec};
@@ -18,7 +20,7 @@ use crate::flags::Switch;
 use crate::format::{DataFormat, render};
 use crate::session::Session;
 use crate::user_rights::Right;
-use crate::{Failure, Terminal};
+use crate::{Failure, Terminal, user_rights};
 
 /// Show the effects of a change without making it.
 ///
@@ -88,12 +90,11 @@ async fn hint(command: &Command, refused: &Document, session: &Session) -> Resul
         Command::Delete(Delete { namespace, .. }) if !session.names_namespace => {
             let lacks_right = format!("may not {}", Right::namespace("delete", namespace));
             let is_it = refused.verdict.message.as_ref().is_some_and(|it| it.ends_with(&lacks_right));
-            Ok(is_it.then(|| {
-                format!(
-                    "If {namespace} is a subnamespace, name its parent with -n: who may delete the anchor there needs no right on the \
-                     namespace."
-                )
-            }))
+            if !is_it {
+                return Ok(None);
+            }
+            let found = session.call(session.all::<Namespace>().get_metadata(namespace)).await;
+            Ok(parent_to_name(namespace, found.ok().map(|it| it.metadata).as_ref()))
         }
         Command::Set(properties) if properties.request()?.changes_parent() => {
             let name = &*properties.namespace;
@@ -102,6 +103,16 @@ async fn hint(command: &Command, refused: &Document, session: &Session) -> Resul
         }
         _ => Ok(None),
     }
+}
+
+/// What a user may try who may not delete the namespace; `found` is its metadata, if they may read it.
+fn parent_to_name(name: &str, found: Option<&ObjectMeta>) -> Option<String> {
+    const NEEDS: &str = "who may delete the anchor there needs no right on the namespace";
+    let Some(found) = found else {
+        return Some(format!("If {name} is a subnamespace, name its parent with -n: {NEEDS}."));
+    };
+    let parent = found.annotations.as_ref()?.get(annotations::SUBNAMESPACE_OF).filter(|it| !it.is_empty())?;
+    Some(format!("{name} is a subnamespace of {parent}: use -n {parent}; {NEEDS}."))
 }
 
 /// Prints a plan; returns the failure if the change would be refused.
@@ -146,7 +157,7 @@ async fn set(properties: &set::Properties, session: &Session) -> Result<Planned,
             "Name one with --parent, --root, --allowCascadingDeletion or --forbidCascadingDeletion.",
         ));
     }
-    let object = hierarchy::read(session, name).await?;
+    let object = hierarchy::read_to_change(session, name).await?;
     let present = hierarchy::spec(&object);
     let outcome = set::outcome(name, &present, &request);
     let parent = match &outcome.edit.parent {
@@ -164,7 +175,13 @@ async fn set(properties: &set::Properties, session: &Session) -> Result<Planned,
     };
     let intents = if outcome.changes == 0 { Vec::new() } else { vec![intent] };
     let lines = if outcome.changes == 0 { outcome.lines } else { would(name, &present, &outcome.edit) };
-    Ok((lines, cluster_preview.try_all(&intents).await?))
+    let mut result = cluster_preview.try_all(&intents).await?;
+    if let Some(parent) = &outcome.edit.parent
+        && let Some(warning) = user_rights::lost_with(session, name, parent.name()).await
+    {
+        result.warn(warning);
+    }
+    Ok((lines, result))
 }
 
 /// The change in the conditional.
@@ -193,6 +210,10 @@ async fn delete(arguments: &Delete, session: &Session) -> Result<Planned, Failur
     let concerned: Vec<&str> = named.into_iter().chain([name]).collect();
     let cluster_preview = ClusterPreview::open(session, &concerned, &[]).await?;
     let forest = cluster_preview.forest();
+    if forest.is_terminating(name) {
+        let change = vec![format!("The namespace {name} is being deleted already")];
+        return Ok((change, cluster_preview.try_all(&[]).await?));
+    }
     let mut intents = Vec::new();
     let mut change = Vec::new();
     if Switch::is_on(arguments.allow) {
@@ -307,6 +328,19 @@ async fn configure(
 mod tests {
     use super::super::hierarchy::NewParent;
     use super::*;
+
+    #[test]
+    fn only_of_a_subnamespace_the_parent_is_to_be_named() {
+        let of = |parent: &str| ObjectMeta {
+            annotations: Some([(annotations::SUBNAMESPACE_OF.to_owned(), parent.to_owned())].into()),
+            ..ObjectMeta::default()
+        };
+        assert!(
+            parent_to_name("n", Some(&of("p"))).unwrap().starts_with("n is a subnamespace of p: use -n p;")
+        );
+        assert!(parent_to_name("n", None).unwrap().starts_with("If n is a subnamespace, name its parent"));
+        assert_eq!(parent_to_name("n", Some(&ObjectMeta::default())), None);
+    }
 
     #[test]
     fn changes_are_in_the_conditional() {

@@ -21,7 +21,7 @@ use kube::api::{DynamicObject, ListParams};
 use kube::core::ApiResource;
 use serde_json::Value;
 
-use super::hierarchy;
+use super::hierarchy::{self, stays};
 use crate::cluster_preview::{ClusterPreview, Document};
 use crate::copies::Objects;
 use crate::failure::Problem;
@@ -237,17 +237,6 @@ pub(super) async fn read(session: &Session, name: &str, also: &[&str]) -> Result
     Ok(placement)
 }
 
-/// Fails if the namespace is being deleted: it keeps its place until it is gone with its content, and a new anchor would then create
-/// an empty namespace of its name.
-fn stays(name: &str, namespace: &ObjectMeta) -> Result<(), Failure> {
-    if namespace.deletion_timestamp.is_none() {
-        return Ok(());
-    }
-    Err(Failure::new(format!("Error: {name} is being deleted")).with_hint(format!(
-        "A deletion cannot be undone. `kubectl hns describe {name}` shows what it waits for."
-    )))
-}
-
 fn managed(data: &Value) -> ManagedMetadata {
     let list = |field: &str| serde_json::from_value(data["spec"][field].clone()).ok().flatten();
     ManagedMetadata { labels: list("labels"), annotations: list("annotations") }
@@ -302,13 +291,13 @@ pub(super) async fn check_rights(session: &Session, name: &str, steps: &[Step]) 
 }
 
 /// Shows the effects of the steps and asks for confirmation, unless `yes`. Fails before the first write if a step would
-/// be refused.
+/// be refused. Returns the number of objects that are kept in the way of copies.
 pub(super) async fn confirm(
     session: &Session,
     terminal: &Terminal,
     (placement, steps): (&Placement, &[Step]),
     (heading, yes): (&str, bool),
-) -> Result<(), Failure> {
+) -> Result<usize, Failure> {
     let plan = preview(session, placement, steps).await?;
     for note in plan.notes.iter().filter(|note| !placement.notes.contains(note)) {
         terminal.note(note);
@@ -323,7 +312,7 @@ pub(super) async fn confirm(
     }
     terminal.print(&plan.effects(terminal.paint));
     if yes || terminal.confirm("Go on?")? {
-        return Ok(());
+        return Ok(plan.kept.len());
     }
     Err(Failure::new("Nothing was changed"))
 }
@@ -349,7 +338,7 @@ pub(super) async fn wait_for_arrival(
     until(terminal, what, deadline, async || progress(session, name, parent).await).await?;
     let mut notes = Vec::new();
     let right = format!("the copies in {name} and below");
-    until(terminal, &right, deadline, async || copies(session, name, &mut notes).await).await?;
+    until(terminal, &right, deadline, async || copies(session, (name, parent), &mut notes).await).await?;
     Ok(notes)
 }
 
@@ -476,21 +465,21 @@ fn label_progress(name: &str, above: &Depths, members: &[(String, Depths)]) -> P
     Progress::Part(to_u64(done), to_u64(members.len().max(1)), format!("the tree labels of {missing}"))
 }
 
-/// The progress of the copies in the namespace and below. What the user may not read is omitted and noted.
-async fn copies(session: &Session, name: &str, notes: &mut Vec<String>) -> Result<Progress, Failure> {
-    let structure = structure::read(session, Extent::Below(&[name.to_owned()])).await?;
-    if !structure.notes.is_empty() {
-        *notes = vec![format!("you may not list what is in {name}, so its copies were not checked")];
-        return Ok(Progress::Done);
-    }
+/// The progress of the copies in the namespace and below. What the user may not read is omitted and noted, unless the right to read it
+/// will arrive from the parent, with the other copies.
+async fn copies(
+    session: &Session,
+    (name, parent): (&str, Option<&str>),
+    notes: &mut Vec<String>,
+) -> Result<Progress, Failure> {
+    let structure = structure::read(session, Extent::Around(&[name.to_owned()])).await?;
     let tree = BTreeSet::from_iter(below(&structure.forest(), name));
     let objects = Objects::read(session, structure).await?;
-    *notes = objects.notes().to_vec();
-    let wrong = objects.wrong(&tree);
-    let Some(first) = wrong.first() else { return Ok(Progress::Done) };
-    let missing = format!("{} {} in {}", first.resource, printable(&first.name), first.namespace);
-    let total = objects.copies(&tree) + wrong.iter().filter(|it| it.source.is_some()).count();
-    Ok(Progress::Part(to_u64(total.saturating_sub(wrong.len())), to_u64(total), missing))
+    *notes = objects.notes_on_objects();
+    match parent.and_then(|parent| objects.awaiting_rights(&tree, parent)) {
+        Some(place) => Ok(rights_missing(place)),
+        None => Ok(objects.progress(&tree, None)),
+    }
 }
 
 fn below(forest: &forest::Forest, name: &str) -> Vec<Name> {

@@ -105,7 +105,13 @@ fn each_answer_has_a_label_and_a_reason() {
         (There::Nothing, halted(), yes(), "not copied", "the namespace \"h\" is halted"),
         (There::Nothing, Expected::Unknown, yes(), "not there", unknown_kind),
         (There::Unknown, Expected::Nothing, vec![], "unknown", "you may not read it there"),
-        (There::Unknown, halted(), vec![], "unknown", "the namespace \"h\" is halted"),
+        (
+            There::Unknown,
+            halted(),
+            vec![],
+            "unknown",
+            "you may not read it there; also, the namespace \"h\" is halted",
+        ),
     ];
     for (there, expected, above, label, why) in cases {
         let what = format!("{there:?} {expected:?}");

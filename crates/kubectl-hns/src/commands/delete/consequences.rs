@@ -108,6 +108,13 @@ impl Consequences {
         self.orphaned.is_empty() && self.deleted.iter().all(|name| **name == *child)
     }
 
+    /// The namespaces that lose their parent, as a note.
+    pub(super) fn orphans(&self) -> Option<String> {
+        let names: Vec<&str> = self.orphaned.iter().map(|it| &**it).collect();
+        (!names.is_empty())
+            .then(|| format!("these namespaces stay, and lose their parent: {}", names.join(", ")))
+    }
+
     /// The consequences as text.
     pub(super) fn text(&self) -> String {
         let (parent, child) = &self.anchor;
@@ -176,10 +183,12 @@ These namespaces stay, and lose their parent:
         let all = deleting(true);
         assert_eq!(all.text(), wanted);
         assert!(!all.is_only("b"));
+        assert_eq!(all.orphans().as_deref(), Some("these namespaces stay, and lose their parent: full"));
         assert_eq!(all.refusal, None);
         let none = deleting(false);
         let refusal = none.refusal.as_deref().unwrap_or_default();
         assert!(refusal.starts_with("the subnamespace \"b\" has children"), "{refusal}");
         assert!(none.is_only("b"));
+        assert_eq!(none.orphans(), None);
     }
 }

@@ -198,15 +198,24 @@ fn policy(missing: &[String], needed: usize) -> Finding {
     Finding::wrong("policies", text, REPAIR)
 }
 
-/// Whether the webhook answers a dry run of a request that it judges.
+/// Whether the webhook answers a dry run of a request that it judges: in `default`, or where the user may not do that, in the
+/// namespace of `-n`.
 async fn webhook(session: &Session) -> Finding {
-    let anchors = session.within::<SubnamespaceAnchor>("default");
     let anchor = SubnamespaceAnchor::new("hns-doctor", SubnamespaceAnchorSpec::default());
     let dry_run = PostParams { dry_run: true, ..PostParams::default() };
-    answered(session.call(anchors.create(&dry_run, &anchor)).await.map(drop))
+    let ask = async |namespace: &str| {
+        let anchors = session.within::<SubnamespaceAnchor>(namespace);
+        session.call(anchors.create(&dry_run, &anchor)).await.map(drop)
+    };
+    match ask("default").await {
+        Err(problem) if problem.is_forbidden() && session.names_namespace => {
+            answered(ask(&session.namespace).await, &session.namespace)
+        }
+        answer => answered(answer, "default"),
+    }
 }
 
-fn answered(answer: Result<(), Problem>) -> Finding {
+fn answered(answer: Result<(), Problem>, namespace: &str) -> Finding {
     const SUBJECT: &str = "webhook";
     match answer {
         Ok(()) => Finding::ok(SUBJECT, "answers"),
@@ -222,7 +231,8 @@ fn answered(answer: Result<(), Problem>) -> Finding {
             "hns-webhook may hang: check its pods and their logs, and the network between them and the API server.",
         ),
         Err(problem) if problem.is_forbidden() => {
-            Finding::note(SUBJECT, "you may not create subnamespaceanchors in default, so it was not asked")
+            let text = format!("you may not create subnamespaceanchors in {namespace}, so it was not asked");
+            Finding::note(SUBJECT, text)
         }
         Err(problem) => Finding::note(SUBJECT, format!("it was not asked: {problem}")),
     }
@@ -322,9 +332,10 @@ fn configuration(config: Option<&HNCConfiguration>) -> Vec<Finding> {
     let conditions = conditions.filter(|it| it.reason != conditions::bad_configuration::SETTINGS_REFUSED);
     let finding = |it: &hns_api::Condition| {
         let (subject, hint) = match &*it.type_ {
-            conditions::NAMESPACE_CONDITION => {
-                (NAMESPACES, "`kubectl hns tree -A` shows the conditions of namespaces.")
-            }
+            conditions::NAMESPACE_CONDITION => (
+                NAMESPACES,
+                "`kubectl hns describe NAMESPACE` shows the conditions of a namespace that you may read.",
+            ),
             conditions::OUT_OF_SYNC => {
                 ("configuration", "`kubectl hns config describe` shows all conditions.")
             }
@@ -397,7 +408,7 @@ mod tests {
             (refused(404, "404 page not found"), Level::Note),
             (Err(Problem::TimedOut(std::time::Duration::from_secs(10))), Level::Wrong),
         ] {
-            assert_eq!(answered(answer.clone()).level, level, "{answer:?}");
+            assert_eq!(answered(answer.clone(), "default").level, level, "{answer:?}");
         }
     }
 

@@ -9,7 +9,10 @@ use crate::installation;
 use crate::session::Session;
 
 /// A finding if it names another one. What cannot be read is not known, and other checks report it.
-pub(super) async fn check(session: &Session) -> Option<Finding> {
+///
+/// # Errors
+/// hns is installed elsewhere: what the other checks would find here follows from that.
+pub(super) async fn check(session: &Session) -> Result<Option<Finding>, Finding> {
     let named = session.installation().await;
     let registrations = session.all::<ValidatingWebhookConfiguration>();
     let registration = session.call(registrations.get(VALIDATING_WEBHOOK_CONFIGURATION)).await.ok();
@@ -18,19 +21,16 @@ pub(super) async fn check(session: &Session) -> Option<Finding> {
     finding(named, registered.as_deref(), found.map_or(true, |it| it.is_some()))
 }
 
-fn finding(named: &str, registered: Option<&str>, exists: bool) -> Option<Finding> {
-    let is_other = registered.is_some_and(|registered| registered != named);
-    if exists && !is_other {
-        return None;
-    }
+fn finding(named: &str, registered: Option<&str>, exists: bool) -> Result<Option<Finding>, Finding> {
+    let elsewhere = registered.filter(|registered| *registered != named);
     let what = if exists { "hns is not installed in it" } else { "it does not exist" };
-    let hint = match registered.filter(|_| is_other) {
-        Some(registered) => {
-            format!("The registration of the webhook names namespace {registered}: leave out --installation.")
-        }
-        None => "Name the namespace of hns with --installation.".to_owned(),
-    };
-    Some(Finding::wrong(format!("namespace {named}"), what, hint))
+    let wrong = |hint: String| Finding::wrong(format!("namespace {named}"), what, hint);
+    if let Some(elsewhere) = elsewhere {
+        let hint =
+            format!("The registration of the webhook names namespace {elsewhere}: leave out --installation.");
+        return Err(wrong(hint));
+    }
+    Ok((!exists).then(|| wrong("Name the namespace of hns with --installation.".to_owned())))
 }
 
 #[cfg(test)]
@@ -47,6 +47,8 @@ mod tests {
             (None, false, Some(("does not exist", "--installation"))),
         ] {
             let found = finding("home", registered, exists);
+            assert_eq!(found.is_err(), registered == Some("other"), "the only finding: {found:?}");
+            let found = found.unwrap_or_else(Some);
             assert_eq!(found.is_some(), said.is_some(), "{found:?}");
             if let (Some(found), Some((text, hint))) = (found, said) {
                 assert!(

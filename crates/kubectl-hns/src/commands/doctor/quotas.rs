@@ -56,7 +56,7 @@ fn problem(name: &str, condition: &Condition) -> Finding {
     if type_ == EXCEEDED {
         return Finding::note(subject, format!("it is exceeded; only more usage is refused: {message}"));
     }
-    let text = format!("it is not enforced ({reason}): {message}");
+    let text = format!("{} ({reason}): {message}", quotas::not_enforced(reason));
     if reason == NOT_IN_FORCE_YET {
         return Finding::note(subject, text);
     }
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(level(&[holds, ("Exceeded", "True", "AboveLimits")]), Level::Note);
         assert_eq!(level(&[("Enforced", "False", "LimitsNotInForce")]), Level::Note);
         let wrong = quota(&[("Enforced", "False", "LimitsNotCounted")]);
-        assert_eq!(wrong, [(Level::Wrong, "it is not enforced (LimitsNotCounted): m".to_owned())]);
+        assert_eq!(wrong, [(Level::Wrong, "not all limits are enforced (LimitsNotCounted): m".to_owned())]);
         assert!(enforced(&[]).is_empty());
     }
 

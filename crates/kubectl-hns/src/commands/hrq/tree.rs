@@ -79,7 +79,10 @@ impl View {
         let conditions = status.conditions.iter().flatten();
         let conditions = conditions.filter_map(|it| match (&*it.type_, &*it.status) {
             ("Enforced", "True") => Some((Ink::Good, "enforced".to_owned())),
-            ("Enforced", _) => Some((Ink::Warning, format!("not enforced ({}): {}", it.reason, it.message))),
+            ("Enforced", _) => Some((
+                Ink::Warning,
+                format!("{} ({}): {}", quotas::not_enforced(&it.reason), it.reason, it.message),
+            )),
             ("Exceeded", "True") => Some((Ink::Bad, format!("exceeded: {}", it.message))),
             _ => None,
         });
@@ -139,7 +142,9 @@ impl View {
     /// Each limit with a bar.
     fn bars(&self) -> Vec<Vec<String>> {
         let lines = self.hard.iter().map(|(name, hard)| {
-            let used = self.used.get(name).copied().unwrap_or_default();
+            let shown = || self.used.get(name).copied().unwrap_or_default();
+            // The status of the quota is a moment older than what each namespace uses.
+            let used = self.sum(&self.tree, name).unwrap_or_else(shown);
             let percent = used.percent_of(*hard);
             vec![name.to_string(), bar(percent), format!("{used}/{hard}"), format!("{percent}%")]
         });
@@ -166,15 +171,26 @@ impl View {
         }
     }
 
+    /// What the namespace itself uses, if that is known.
+    fn own(&self, node: &Node, name: &str) -> Option<Quantity> {
+        self.usage.get(&*node.name).map(|used| used.get(name).copied().unwrap_or_default())
+    }
+
+    /// What the namespace and all below it use, if that is known.
+    fn sum(&self, node: &Node, name: &str) -> Option<Quantity> {
+        let all: Option<Vec<Quantity>> = node.all().into_iter().map(|node| self.own(node, name)).collect();
+        all.map(|all| all.into_iter().sum())
+    }
+
     /// What the namespace and all below it use, and what it uses itself if that differs.
     fn total(&self, node: &Node, name: &str) -> String {
-        let used =
-            |node: &Node| self.usage.get(&*node.name).map(|used| used.get(name).copied().unwrap_or_default());
-        let all: Option<Vec<Quantity>> = node.all().into_iter().map(used).collect();
-        match (all, used(node)) {
-            (Some(all), Some(own)) => {
-                let total: Quantity = all.into_iter().sum();
-                if total == own { total.to_string() } else { format!("{total} (own {own})") }
+        match (self.sum(node, name), self.own(node, name)) {
+            (Some(total), Some(own)) => {
+                if total == own {
+                    total.to_string()
+                } else {
+                    format!("{total} (own {own})")
+                }
             }
             (None, Some(own)) => format!("? (own {own})"),
             _ => "?".to_owned(),
@@ -233,5 +249,11 @@ a              ? (own 0)      ? (own 0)
 └── d          ?              ?
 ";
         assert_eq!(view.text(Paint::NONE), wanted);
+        view.usage.insert("d".into(), used("1"));
+        let text = view.text(Paint::NONE);
+        assert!(
+            text.contains("4/4    100%") && text.contains("a              0              4 (own 0)"),
+            "{text}"
+        );
     }
 }
