@@ -57,6 +57,55 @@ async fn changes_show_within_two_seconds() -> Result<()> {
     scene.fixture.unharmed()
 }
 
+/// So many namespaces get so many copies by one request.
+const CROWD: (usize, usize) = (40, 100);
+const WITHDRAWN: usize = 8;
+
+#[tokio::test]
+async fn a_crowd_of_copies_does_not_delay_a_withdrawal_elsewhere() -> Result<()> {
+    let scene = scene_alone().await?;
+    let crowd: Vec<String> = (0..CROWD.0).map(|number| format!("crowd-{number}")).collect();
+    let mut tree = vec![planted("quiet-root", None), planted("quiet-leaf", Some("quiet-root"))];
+    tree.extend([planted("crowd-root", None), planted("crowd-top", None)]);
+    tree.extend(crowd.iter().map(|name| planted(name, Some("crowd-top"))));
+    scene.plant(&tree).await?;
+    for (namespace, count) in [("crowd-root", CROWD.1), ("quiet-root", WITHDRAWN)] {
+        for number in 0..count {
+            let object = ("racers", namespace, &*format!("racer-{number}"));
+            scene.create("alice", object, json!({ "data": { "n": 0 } })).await?.allowed("a source")?;
+        }
+    }
+    let last = format!("racer-{}", WITHDRAWN - 1);
+    is_there(&scene, "quiet-leaf", &last, true).await?;
+
+    scene.hang("admin", "crowd-top", "crowd-root").await?;
+    let mut took = Vec::new();
+    for number in 0..WITHDRAWN {
+        let name = format!("racer-{number}");
+        let began = Instant::now();
+        let path = object_path("racers", "quiet-root", &name);
+        scene.users.send("alice", Method::DELETE, &path, &Value::Null).await?.allowed(&name)?;
+        is_there(&scene, "quiet-leaf", &name, false).await?;
+        took.push(began.elapsed());
+    }
+    let busy = scene.get("racers", &crowd[CROWD.0 - 1], &format!("racer-{}", CROWD.1 - 1)).await?.is_none();
+    println!("withdrawals took {took:.0?}; copies were still being written at the end: {busy}");
+    ensure!(took.iter().all(|it| *it < PROMISED), "{took:.1?}");
+    let last = format!("racer-{}", CROWD.1 - 1);
+    for namespace in &crowd {
+        is_there(&scene, namespace, &last, true).await?;
+    }
+    scene.fixture.unharmed()
+}
+
+async fn is_there(scene: &Alone, namespace: &str, name: &str, wanted: bool) -> Result<()> {
+    eventually(&format!("{name} in {namespace}: {wanted}"), PATIENCE, async || {
+        let found = scene.get("racers", namespace, name).await.map_err(|error| format!("{error:#}"))?;
+        if found.is_some() == wanted { Ok(()) } else { Err("not yet".to_owned()) }
+    })
+    .await
+}
+
 async fn modes(scene: &Alone, everywhere: &[&str]) -> Result<()> {
     for other in ["Remove", "AllowPropagate"] {
         series(&format!("mode {other} and Propagate"), async |round| {

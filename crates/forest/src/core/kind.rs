@@ -102,6 +102,11 @@ impl Mode {
     pub fn propagates(self) -> bool {
         matches!(self, Self::Propagate | Self::AllowPropagate)
     }
+
+    /// Whether copies are read-only for users.
+    pub fn protects(self) -> bool {
+        self != Self::Ignore
+    }
 }
 
 /// How a conflict is treated: a descendant has its own object where one of the same name propagates.

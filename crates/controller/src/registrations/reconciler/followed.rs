@@ -10,13 +10,13 @@ use hns_cluster::handle::ForestHandle;
 use serde_json::Value;
 use tokio::sync::watch;
 
-/// API group and plural of each propagated kind, sorted; `None` until the configuration is known.
+/// API group and plural of each kind whose copies are protected, sorted; `None` until the configuration is known.
 pub(super) type Kinds = Option<Vec<(String, String)>>;
 
 /// The part of the cluster's state that registrations and policies depend on.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Followed {
-    /// The propagated kinds.
+    /// The kinds whose objects must be reviewed.
     pub(super) kinds: Kinds,
     /// The names that namespaces wait for as their parent, sorted; `None` until the structure is known.
     pub(super) awaited: Option<Vec<String>>,
@@ -66,7 +66,7 @@ impl Followed {
 /// The kinds whose objects must be reviewed.
 fn configured(forest: &Forest) -> Kinds {
     let propagated = || {
-        let kinds = forest.kinds().filter(|(_, settings)| settings.mode.propagates());
+        let kinds = forest.kinds().filter(|(_, settings)| settings.mode.protects());
         let kinds: BTreeSet<_> = kinds
             .map(|(_, settings)| (settings.kind.group.clone(), settings.kind.resource.clone()))
             .collect();

@@ -102,14 +102,19 @@ impl Review<'_> {
         if namespace.is_empty() || !self.forest.settings().is_managed(namespace) {
             return Ok(Vec::new());
         }
-        let kind = self.propagated_kind();
-        if kind.is_none() && self.forest.is_configured() {
+        let is_configured = self.forest.is_configured();
+        let kind = self.kind();
+        if kind.is_none_or(|(_, settings)| !settings.mode.protects()) && is_configured {
             return Ok(Vec::new());
         }
         let before = old.as_ref().and_then(State::inherited_from);
         let after = new.as_ref().and_then(State::inherited_from);
         if before.is_some() || after.is_some() {
             return self.copy(before, after).map(|()| Vec::new());
+        }
+        let kind = kind.filter(|(_, settings)| settings.mode.propagates());
+        if kind.is_none() && is_configured {
+            return Ok(Vec::new());
         }
         match new {
             Some(new) if *operation != Operation::Delete => {
@@ -120,10 +125,9 @@ impl Review<'_> {
         }
     }
 
-    /// The kind by group and name, in any version, if its objects are judged.
-    fn propagated_kind(&self) -> Option<(KindId, &KindSettings)> {
+    /// The kind by group and name, in any version, if it is configured.
+    fn kind(&self) -> Option<(KindId, &KindSettings)> {
         let id = self.forest.kind_named(&self.request.group, &self.request.kind)?;
-        let settings = self.forest.kind_settings(id)?;
-        settings.mode.propagates().then_some((id, settings))
+        Some((id, self.forest.kind_settings(id)?))
     }
 }

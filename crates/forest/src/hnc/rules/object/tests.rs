@@ -224,7 +224,6 @@ fn what_is_not_propagated_is_none_of_its_business() {
             ("no namespace", attempt.clone().within(""), forest("kid/r")),
             ("another kind", attempt.clone().of("rbac.authorization.k8s.io", "Other"), forest("kid/r")),
             ("another group", attempt.clone().of("", "Role"), forest("kid/r")),
-            ("mode Remove", attempt.clone(), forest_where("kid/r", in_mode(Mode::Remove))),
             ("mode Ignore", attempt.clone(), forest_where("kid/r", in_mode(Mode::Ignore))),
         ] {
             attempt.expect(&format!("{what}: {attempt:?}"), &mut forest, &Allowed);
@@ -232,6 +231,19 @@ fn what_is_not_propagated_is_none_of_its_business() {
         let mut forest = forest("kid/r");
         forest.apply(Fact::Kinds(vec![KindSettings::new(Kind::role_binding(), Mode::Propagate)]));
         attempt.expect("a kind that is not configured any more", &mut forest, &Allowed);
+    }
+}
+
+#[test]
+fn copies_that_are_being_removed_are_protected_and_nothing_else_of_their_kind() {
+    let [annotated, created, copies @ ..] = mischief();
+    let removing = || forest_where("kid/r", in_mode(Mode::Remove));
+    for source in [annotated, created] {
+        source.expect("a source", &mut removing(), &Allowed);
+    }
+    for copy in copies {
+        let refused = copy.judge(&mut removing(), &[]);
+        assert!(matches!(refused, Verdict::Deny(_)), "{copy:?}: {refused:?}");
     }
 }
 
