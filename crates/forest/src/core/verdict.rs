@@ -83,8 +83,7 @@ pub struct ParentChange {
     /// The new parent, if it does not exist.
     pub missing_parent: Option<Name>,
     /// The trees with a limited number of namespaces that `child` is added to. Several such changes could exceed the limit
-    /// together. Empty for an anchor: the controller checks the limit again before it
-    /// creates the namespace.
+    /// together. Empty for an anchor: the controller creates no more namespaces than there is room for.
     pub added_to: Vec<Addition>,
     /// The namespace of the anchor, if an anchor is created that creates `child`.
     pub anchor_in: Option<Name>,

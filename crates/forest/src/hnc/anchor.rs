@@ -57,9 +57,12 @@ impl Forest {
         }
     }
 
+    /// Anchors are created in their turns, so that plans that are made at the same moment create no more than there is room for: the
+    /// creations of those before this one may be under way.
     fn is_beyond_a_limit(&self, parent: &Name, anchor: &AnchorFact) -> bool {
+        let turn = || self.id(parent).and_then(|id| self.hnc().turn(id, &anchor.name)).unwrap_or(u64::MAX);
         self.is_limited(parent)
-            && (anchor.shows(AnchorState::Forbidden) || self.exceeded(parent, &anchor.name, false).is_some())
+            && (anchor.shows(AnchorState::Forbidden) || self.exceeded(parent, &anchor.name, turn()).is_some())
     }
 
     /// The namespaces with an anchor of this name that may still create a namespace.

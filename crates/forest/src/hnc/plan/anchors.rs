@@ -72,9 +72,7 @@ impl Changes {
                 self.change(anchor, true, Some(state));
                 // Until the configuration is known, the limits of trees are not.
                 let may_create = forest.lasting_namespace(parent).is_some() && forest.is_configured();
-                // Where a limit holds, each creation is compared with the one before.
-                let is_next = self.create.is_empty() || !forest.is_limited(forest.name(parent));
-                if state == AnchorState::Missing && may_create && is_next {
+                if state == AnchorState::Missing && may_create {
                     let (child, initial_admin) = (anchor.name.clone(), anchor.initial_admin.clone());
                     // An anchor can be older than the deletion of its subnamespace. Its creator must not get rights in the
                     // namespaces that wait for the name.
