@@ -77,7 +77,9 @@ impl Changes {
                     // An anchor can be older than the deletion of its subnamespace. Its creator must not get rights in the
                     // namespaces that wait for the name.
                     let is_awaited = forest.id(&child).is_some_and(|id| !forest.downstream(id).is_empty());
-                    let binds = forest.settings().initial_admin.is_some() && !is_awaited;
+                    let binds = forest.settings().initial_admin.is_some()
+                        && !is_awaited
+                        && forest.halted_at(parent).is_none();
                     let initial_admin = initial_admin.filter(|_| binds);
                     self.create.push(HncAction::CreateSubnamespace { child, initial_admin }.into());
                 }
