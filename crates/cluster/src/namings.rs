@@ -1,11 +1,11 @@
 //! How the list of [namings](forest::hnc::naming) is stored, and the anchors to compare it with.
 
-use forest::Name;
 use forest::hnc::naming::{Naming, Namings};
+use forest::{Name, keys};
 use hns_api::names::MISSING_PARENTS;
 use hns_api::{SubnamespaceAnchor, anchor_states};
 use kube::api::ListParams;
-use kube::{Client, Result};
+use kube::{Client, ResourceExt, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::api::Api;
@@ -60,21 +60,41 @@ pub async fn read(store: &Store) -> Result<Stored<Namings>> {
     }
 }
 
-/// The namespaces with an anchor of this name that may still create its namespace, read live. An anchor that shows `Conflict` creates
-/// nothing.
+/// The namespaces with an anchor of this name that may still create its namespace, read live.
 ///
 /// # Errors
 /// They cannot be listed.
 pub async fn holders_of_waiting(client: &Client, name: &str) -> Result<Vec<Name>> {
     let named = ListParams::default().fields(&format!("metadata.name={name}"));
     let anchors = Api::<SubnamespaceAnchor>::all(client.clone()).list(&named).await?.items;
-    let waiting = anchors.into_iter().filter(|it| it.state() != Some(anchor_states::CONFLICT));
+    let waiting = anchors.into_iter().filter(may_create);
     Ok(waiting.filter_map(|it| it.metadata.namespace).map(|it| it.as_str().into()).collect())
+}
+
+/// An anchor that shows `Conflict` creates nothing. Nor does one that is being deleted, once the controller has removed its finalizer.
+fn may_create(anchor: &SubnamespaceAnchor) -> bool {
+    let is_held = anchor.finalizers().iter().any(|it| it == keys::ANCHOR_FINALIZER);
+    anchor.state() != Some(anchor_states::CONFLICT)
+        && (anchor.metadata.deletion_timestamp.is_none() || is_held)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_anchor_waits_until_it_shows_a_conflict_or_is_released_at_its_end() {
+        let waits = |metadata: serde_json::Value, state: &str| {
+            let object =
+                serde_json::json!({ "metadata": metadata, "spec": {}, "status": { "status": state } });
+            may_create(&serde_json::from_value(object).unwrap())
+        };
+        let ends = |finalizers: &[&str]| serde_json::json!({ "name": "p", "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": finalizers });
+        assert!(waits(serde_json::json!({ "name": "p" }), "Missing"));
+        assert!(!waits(serde_json::json!({ "name": "p" }), "Conflict"));
+        assert!(waits(ends(&["x.y/z", "hnc.x-k8s.io"]), "Ok"));
+        assert!(!waits(ends(&["x.y/z"]), "Ok"));
+    }
 
     #[test]
     fn a_list_is_read_as_it_was_written_and_no_text_is_an_empty_one() {

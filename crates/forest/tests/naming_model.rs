@@ -23,6 +23,15 @@ enum Request {
 }
 use Request::{Allowed, Listed, Over, Sent, Stored};
 
+/// How far the deletion of the anchor is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum End {
+    Stays,
+    Deleted,
+    /// The controller has removed its finalizer: no creation is under way.
+    Released,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct World {
     list: Namings,
@@ -34,6 +43,7 @@ struct World {
     anchor_first: bool,
     /// Whether the anchor shows `Conflict`.
     conflict: bool,
+    end: End,
     /// Whether each controller has looked, and is about to create the namespace.
     creating: [bool; 2],
     created: bool,
@@ -55,6 +65,8 @@ enum Fault {
     EndsForWaiting,
     /// An anchor is in conflict with a naming whose review goes on.
     ConflictInReview,
+    /// An anchor does not wait any more from the moment in which it is deleted.
+    DeletedIsReleased,
 }
 
 fn naming() -> Naming {
@@ -64,7 +76,7 @@ fn naming() -> Naming {
 
 impl World {
     fn waits(&self) -> bool {
-        self.anchor == Stored && !self.conflict
+        self.anchor == Stored && !self.conflict && self.end != End::Released
     }
 
     fn is_taken_over(&self) -> bool {
@@ -119,7 +131,7 @@ impl World {
                     it.creating[at] = false;
                     it.created = true;
                 });
-            } else if self.waits() && !self.created {
+            } else if self.waits() && self.end == End::Stays && !self.created {
                 let may =
                     fault == Fault::NoReadBeforeCreation || self.list.without_consent("p", "x").is_none();
                 if may {
@@ -128,6 +140,14 @@ impl World {
                     then(&|it| it.conflict = true);
                 }
             }
+        }
+        match self.end {
+            End::Stays if self.anchor == Stored => {
+                let early = fault == Fault::DeletedIsReleased;
+                then(&|it| it.end = if early { End::Released } else { End::Deleted });
+            }
+            End::Deleted if self.creating == [false; 2] => then(&|it| it.end = End::Released),
+            _ => {}
         }
         let waiting: &[Name] = if self.waits() { &["x".into()] } else { &[] };
         let is_old = self.naming != Listed
@@ -151,6 +171,7 @@ fn reachable(fault: Fault) -> HashSet<World> {
         known: [false; 2],
         anchor_first: false,
         conflict: false,
+        end: End::Stays,
         creating: [false; 2],
         created: false,
     };
@@ -171,6 +192,7 @@ fn in_no_order_an_anchor_takes_a_namespace_that_names_it_at_the_same_moment() {
     let seen = |what: &str, is_so: fn(&World) -> bool| assert!(worlds.iter().any(is_so), "never: {what}");
     seen("the anchor creates its namespace", |it| it.created && it.list.0.is_empty());
     seen("the naming is stored", |it| it.naming == Stored && it.anchor == Over && it.list.0.is_empty());
+    seen("an anchor is gone", |it| it.naming == Stored && it.end == End::Released && !it.conflict);
     seen("both are allowed", |it| it.naming == Stored && it.anchor == Stored && it.conflict);
 }
 
@@ -183,6 +205,7 @@ fn without_any_of_the_checks_it_does() {
         Fault::EndsEarly,
         Fault::EndsForWaiting,
         Fault::ConflictInReview,
+        Fault::DeletedIsReleased,
     ] {
         assert!(reachable(fault).iter().any(World::is_taken_over), "{fault:?} is not found");
     }

@@ -371,6 +371,22 @@ mod tests {
         }
     }
 
+    /// A quota may refuse the first after it was reviewed, again and again.
+    #[tokio::test(start_paused = true)]
+    async fn anchors_of_one_name_do_not_wait_for_each_other() {
+        let (in_flight, forest) = (InFlight::default(), forest());
+        let anchor = |holder: &str| ParentChange { anchor_in: Some(holder.into()), ..change("p", &[]) };
+        let waiting = ParentChange { missing_parent: Some("p".into()), ..change("y", &[]) };
+        assert_eq!(admit(&in_flight, &forest, &anchor("e"), false), Ok(()));
+        assert_eq!(admit(&in_flight, &forest, &anchor("v"), false), Ok(()));
+        assert_eq!(admit(&in_flight, &forest, &waiting, false), Err(Blocked::Crossing));
+        assert_eq!(
+            admit(&in_flight, &forest, &anchor("e"), false),
+            Err(Blocked::Crossing),
+            "the same object"
+        );
+    }
+
     /// Also if it has the name of one that is being deleted: its own end could not be told from that of the other one.
     #[test]
     fn an_object_that_is_still_known_is_not_created() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use forest::configuration::rights::{Account, Right};
 use forest::rules::{Answer, Denial, DenialKind, Link, NamespacedRight, Question, WaitFor};
-use forest::{Name, Stream, is_namespace_name};
+use forest::{Forest, Name, Stream, is_namespace_name};
 use futures::future::join_all;
 use hns_api::names::HIERARCHY_CONFIGURATION;
 use hns_api::{GROUP, HierarchyConfiguration, annotations};
@@ -123,7 +123,8 @@ impl Asker<'_> {
     }
 
     /// Verifies links with live reads that begin after the call. If the forest is behind, waits for it; a link that cannot be
-    /// read, or stays different, is denied.
+    /// read, or stays different, is denied. A namespace that is being deleted loses its `HierarchyConfiguration` first, and keeps its
+    /// parent.
     pub(crate) async fn verify(&self, links: &[Link]) -> Result<(), Denial> {
         let parents = join_all(links.iter().map(|link| timeout_at(self.deadline, self.parent(link)))).await;
         for (link, read) in links.iter().zip(parents) {
@@ -135,13 +136,38 @@ impl Asker<'_> {
             };
             if parent != link.parent {
                 self.metrics.asked("link", "different");
-                let awaited = WaitFor::Parent(name.clone(), parent);
-                if self.wait(&awaited).await != Answer::Yes {
+                let (parent, deleted) = self.last_parent(link, parent).await?;
+                let is_settled =
+                    |forest: &Forest| link.is_settled(forest, parent.as_ref(), deleted.as_deref());
+                if !self.forest.until_that(is_settled, self.patience()).await {
                     return Err(unsure(name, "it is being changed by another request"));
                 }
             }
         }
         Ok(())
+    }
+
+    /// The parent, and the uid of the namespace if it is being deleted. Then the parent is read again: after this moment, nothing is
+    /// created in the namespace any more.
+    async fn last_parent(
+        &self,
+        link: &Link,
+        parent: Option<Name>,
+    ) -> Result<(Option<Name>, Option<String>), Denial> {
+        let read = async {
+            let namespaces = Api::<PartialObjectMeta<Namespace>>::all(self.client.clone());
+            let found = namespaces.get_opt(&link.namespace).await.map_err(|error| error_text(&error))?;
+            let deleted = found.map(|it| it.metadata).filter(|it| it.deletion_timestamp.is_some());
+            let Some(deleted) = deleted else { return Ok((parent, None)) };
+            Ok((self.parent(link).await?, deleted.uid))
+        };
+        let late = |_| unsure(&link.namespace, "the API server did not answer in time");
+        let read: Result<_, Arc<str>> = timeout_at(self.deadline, read).await.map_err(late)?;
+        read.map_err(|error| unsure(&link.namespace, &error))
+    }
+
+    fn patience(&self) -> Instant {
+        self.deadline.min(Instant::now() + PATIENCE)
     }
 
     /// The present parent of a namespace, from the object that names it. Concurrent requests that set parents in one tree read
@@ -169,8 +195,7 @@ impl Asker<'_> {
     }
 
     async fn wait(&self, awaited: &WaitFor) -> Answer {
-        let deadline = self.deadline.min(Instant::now() + PATIENCE);
-        if self.forest.until(awaited, deadline).await { Answer::Yes } else { Answer::No }
+        if self.forest.until(awaited, self.patience()).await { Answer::Yes } else { Answer::No }
     }
 }
 
@@ -268,5 +293,83 @@ fn access_review(user: &UserInfo, right: ResourceAttributes) -> SubjectAccessRev
             ..SubjectAccessReviewSpec::default()
         },
         ..SubjectAccessReview::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::{Request, Response};
+    use forest::{Fact, HierarchyFact, NamespaceFact, Settings, Version, hnc};
+    use hns_cluster::handle::ForestWriter;
+    use kube::client::Body;
+    use serde_json::{Value, json};
+    use tower::{BoxError, service_fn};
+
+    use super::*;
+
+    /// The `HierarchyConfiguration` of `t1` is gone, and this is the namespace.
+    fn server(namespace: Value) -> Client {
+        let gone = json!({ "kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404 });
+        let service = service_fn(move |request: Request<Body>| {
+            let is_namespace = request.uri().path().ends_with("/namespaces/t1");
+            let (code, body) = if is_namespace { (200, namespace.clone()) } else { (404, gone.clone()) };
+            let body = Body::from(body.to_string().into_bytes());
+            async move { Ok::<_, BoxError>(Response::builder().status::<u16>(code).body(body)?) }
+        });
+        Client::new(service, "default")
+    }
+
+    /// Whether the parent of `t1` is verified, where the forest knows these facts too.
+    async fn verifies(namespace: Value, then: Vec<Fact>) -> bool {
+        let client = server(namespace);
+        let settings = Arc::new(Settings::new("hnc-system", [""; 0], ".*").unwrap());
+        let (writer, forest) = ForestWriter::new(Forest::new(settings, vec![]), Box::new(|_| {}));
+        let parent =
+            HierarchyFact { version: version("h"), parent: Some("rival".into()), ..HierarchyFact::default() };
+        writer.tell([Fact::Namespace(t1(false)), Fact::Hnc(hnc::Fact::Hierarchy("t1".into(), parent))]);
+        writer.tell(then);
+        let asker = Asker {
+            client: &client,
+            forest: &forest,
+            calls: &Calls::default(),
+            user: &UserInfo::default(),
+            accounts: ["", ""],
+            deadline: Instant::now() + 8 * PATIENCE,
+            webhook: "",
+            uid: "",
+            metrics: &AdmissionMetrics::register(&prometheus::Registry::new()).unwrap(),
+            store: &Store::new(client.clone(), "hnc-system"),
+        };
+        let parent_is_in = Stream::HIERARCHIES;
+        let link = Link { namespace: "t1".into(), parent: Some("rival".into()), parent_is_in };
+        asker.verify(&[link]).await.is_ok()
+    }
+
+    fn version(uid: &str) -> Version {
+        Version { uid: uid.into(), resource_version: "1".into() }
+    }
+
+    fn t1(terminating: bool) -> NamespaceFact {
+        let resource_version = if terminating { "2" } else { "1" }.into();
+        NamespaceFact {
+            name: "t1".into(),
+            version: Version { resource_version, ..version("n") },
+            labels: [("rival.tree.hnc.x-k8s.io/depth", "1")].into_iter().collect(),
+            terminating,
+            ..NamespaceFact::default()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_namespace_that_is_being_deleted_keeps_its_parent() {
+        let live = |uid: &str| json!({ "metadata": { "name": "t1", "uid": uid, "deletionTimestamp": "2026-01-01T00:00:00Z" } });
+        let ends = || Fact::Namespace(t1(true));
+        let gone = || Fact::Hnc(hnc::Fact::HierarchyGone("t1".into(), "h".into()));
+        assert!(verifies(live("n"), vec![ends(), gone()]).await);
+        assert!(!verifies(live("n"), vec![]).await, "the forest has not seen it");
+        assert!(!verifies(live("n"), vec![ends()]).await, "nor the end of its object");
+        assert!(!verifies(live("new"), vec![ends(), gone()]).await, "another namespace");
+        let stays = json!({ "metadata": { "name": "t1", "uid": "n" } });
+        assert!(!verifies(stays, vec![ends(), gone()]).await, "live, it stays");
     }
 }

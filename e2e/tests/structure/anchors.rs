@@ -276,6 +276,32 @@ async fn a_forbidden_anchor_is_never_held() -> Result<()> {
     steps.subnamespace(&["af-child", "af-root"]).await
 }
 
+/// An editor can keep such an anchor for ever.
+#[tokio::test]
+async fn an_anchor_whose_deletion_waits_keeps_nobody_from_its_name() -> Result<()> {
+    let scene = scene().await?;
+    let steps = &scene.steps;
+    steps.plant(&[("aw-top", ""), ("aw-editor", "aw-top")]).await?;
+    steps.subnamespace(&["aw-shop", "aw-editor", "aw-top"]).await?;
+    let hold =
+        json!({ "metadata": { "finalizers": [finalizers::SUBNAMESPACE_ANCHOR, "structure.test/hold"] } });
+    let anchors = steps.anchors("aw-editor");
+    anchors.patch("aw-shop", &PatchParams::default(), &Patch::Merge(&hold)).await?;
+    anchors.delete("aw-shop", &DeleteParams::default()).await?;
+    steps.gone("aw-shop").await?;
+    steps.create_namespace("aw-shop").await?;
+    // The anchor would have made this a cycle.
+    let moved = eventually("aw-top hangs below aw-shop", PATIENCE, async || {
+        steps.set_parent("aw-top", "aw-shop").await.map_err(|error| error.to_string())
+    });
+    moved.await?;
+    let seen = anchors.get("aw-shop").await?;
+    ensure!(seen.metadata.deletion_timestamp.is_some(), "{seen:?}");
+    let release = json!({ "metadata": { "finalizers": null } });
+    anchors.patch("aw-shop", &PatchParams::default(), &Patch::Merge(&release)).await?;
+    anchor_goes(steps, "aw-editor", "aw-shop").await
+}
+
 #[tokio::test]
 async fn a_lost_anchor_is_reported_and_may_be_created_again() -> Result<()> {
     let scene = scene().await?;

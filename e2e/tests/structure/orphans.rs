@@ -87,6 +87,38 @@ async fn copies_from_the_deleted_parent_go_and_copies_from_above_are_frozen() ->
     .await
 }
 
+/// The deletion waits for an object with a finalizer, and the parent's own `HierarchyConfiguration` is gone already.
+#[tokio::test]
+async fn children_leave_a_parent_whose_deletion_waits() -> Result<()> {
+    let scene = scene().await?;
+    let steps = &scene.steps;
+    steps.plant(&[("ow-top", ""), ("ow-mid", "ow-top"), ("ow-up", "ow-mid"), ("ow-out", "ow-mid")]).await?;
+    steps.create_namespace("ow-new").await?;
+    for name in ["ow-up", "ow-out"] {
+        steps.labelled(&[name, "ow-mid", "ow-top"]).await?;
+    }
+    steps.create_role("ow-mid", "held", (&["get"], "", "pods")).await?;
+    let finalizers = |to: &[&str]| Patch::Merge(json!({ "metadata": { "finalizers": to } }));
+    let hold = finalizers(&["structure.test/hold"]);
+    steps.roles("ow-mid").patch("held", &PatchParams::default(), &hold).await?;
+    steps.namespaces().delete("ow-mid", &DeleteParams::default()).await?;
+    eventually("its HierarchyConfiguration goes", PATIENCE, async || {
+        match steps.hierarchies("ow-mid").get_opt("hierarchy").await {
+            Ok(None) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await?;
+    steps.set_parent("ow-new", "ow-mid").await.context("below it")?;
+    steps.set_parent("ow-up", "ow-top").await.context("up")?;
+    steps.set_parent("ow-out", "").await.context("out")?;
+    steps.labelled(&["ow-up", "ow-top"]).await?;
+    steps.labelled(&["ow-out"]).await?;
+    steps.set_parent("ow-new", "").await.context("out again")?;
+    steps.roles("ow-mid").patch("held", &PatchParams::default(), &finalizers(&[])).await?;
+    steps.gone("ow-mid").await
+}
+
 async fn role_names(steps: &Steps, namespace: &str) -> Result<Vec<String>> {
     let roles = steps.roles(namespace).list(&ListParams::default()).await?.items;
     Ok(roles.iter().map(ResourceExt::name_any).collect())

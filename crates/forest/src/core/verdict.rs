@@ -83,7 +83,7 @@ pub struct ParentChange {
     /// The new parent, if it does not exist.
     pub missing_parent: Option<Name>,
     /// The trees with a limited number of namespaces that `child` is added to. Several such changes could exceed the limit
-    /// together. Empty for an anchor: the controller checks the limit again before it creates the namespace.
+    /// together. Empty for an anchor: the controller creates no more namespaces than there is room for.
     pub added_to: Vec<Addition>,
     /// The namespace of the anchor, if an anchor is created that creates `child`.
     pub anchor_in: Option<Name>,
@@ -130,8 +130,14 @@ impl ParentChange {
     }
 
     /// Whether this change must wait for `other`: it depends on a parent that `other` changes, or one of the two creates the missing
-    /// parent that the other one names.
+    /// parent that the other one names. Anchors of different namespaces do not wait for each other, because a user can send as many
+    /// as they want that are never stored: of two for one name, the controller puts the second in conflict.
     pub fn is_blocked_by(&self, other: &Self) -> bool {
+        let are_rivals =
+            self.anchor_in.is_some() && other.anchor_in.is_some() && self.anchor_in != other.anchor_in;
+        if are_rivals {
+            return false;
+        }
         self.concerns(&other.child)
             || other.missing_parent.as_ref() == Some(&self.child)
             || self.missing_parent.as_ref() == Some(&other.child)

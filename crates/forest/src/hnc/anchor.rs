@@ -57,18 +57,20 @@ impl Forest {
         }
     }
 
+    /// Anchors are created in their turns, so that plans that are made at the same moment create no more than there is room for: the
+    /// creations of those before this one may be under way.
     fn is_beyond_a_limit(&self, parent: &Name, anchor: &AnchorFact) -> bool {
+        let turn = || self.id(parent).and_then(|id| self.hnc().turn(id, &anchor.name)).unwrap_or(u64::MAX);
         self.is_limited(parent)
-            && (anchor.shows(AnchorState::Forbidden) || self.exceeded(parent, &anchor.name, false).is_some())
+            && (anchor.shows(AnchorState::Forbidden) || self.exceeded(parent, &anchor.name, turn()).is_some())
     }
 
-    /// The namespaces with an anchor of this name that may still create a namespace: it is not in conflict, or does not show it.
+    /// The namespaces with an anchor of this name that may still create a namespace.
     pub(crate) fn holders_of_waiting(&self, child: &str) -> Vec<Name> {
         let waits = |holder: &Id| {
             let state = self.anchor_state(self.name(*holder), child);
-            let anchor = &self.anchors(*holder)[child];
             matches!(state, AnchorState::Missing | AnchorState::Conflict)
-                && !anchor.shows(AnchorState::Conflict)
+                && self.anchors(*holder)[child].may_create()
         };
         self.hnc().holders(child).filter(waits).map(|holder| self.name(holder).clone()).collect()
     }
@@ -88,6 +90,13 @@ impl AnchorFact {
     /// Whether this is its stored state.
     pub(crate) fn shows(&self, state: AnchorState) -> bool {
         self.state.as_deref() == Some(state.as_str())
+    }
+
+    /// Whether its namespace may be created, or is just being created. An anchor that shows `Conflict` creates none. An anchor that
+    /// is being deleted creates none either, but the creation may be under way until the controller removes its finalizer, which
+    /// nobody can add again.
+    pub(crate) fn may_create(&self) -> bool {
+        !self.shows(AnchorState::Conflict) && (!self.terminating || self.has_our_finalizer())
     }
 
     /// Whether our finalizer is on it.

@@ -1,12 +1,14 @@
 //! Limits of trees: `spec.trees` of the `HNCConfiguration` (section 2.3 of docs/compatibility.md).
 //!
 //! A limit holds below its root, wherever the root is. Admission refuses what would exceed it, and the controller creates no
-//! subnamespace beyond it. What was there before the limit stays. An orphan, with all below it, counts where its tree labels say.
+//! subnamespace beyond it: all its plans together create no more than there is room for. What was there before the limit stays. An
+//! orphan, with all below it, counts where its tree labels say.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use super::anchor::AnchorState;
+use super::fact::AnchorFact;
 use super::tree_limit::TreeLimit;
 use crate::core::name::Name;
 use crate::core::tree::Id;
@@ -63,9 +65,9 @@ impl fmt::Display for Exceeded<'_> {
 
 impl Forest {
     /// The first limit that `child`, with all namespaces below it, would exceed as a child of `parent`. A namespace that stays below
-    /// the root of a limit is not counted again, and exceeds it only if it gets deeper. `pending` tells whether anchors count whose
-    /// subnamespace does not exist yet.
-    pub(crate) fn exceeded(&self, parent: &Name, child: &Name, pending: bool) -> Option<Exceeded<'_>> {
+    /// the root of a limit is not counted again, and exceeds it only if it gets deeper. Of the anchors whose subnamespace does not
+    /// exist yet, those before this turn count.
+    pub(crate) fn exceeded(&self, parent: &Name, child: &Name, turn: u64) -> Option<Exceeded<'_>> {
         let limits = self.hnc().limits();
         if limits.is_empty() {
             return None;
@@ -76,7 +78,7 @@ impl Forest {
         limits.iter().find_map(|limit| {
             let distance = 1 + above.iter().position(|it| *it == limit.root)?;
             let was = present.iter().position(|it| *it == limit.root).filter(|distance| *distance > 0);
-            let excess = self.excess(limit, (child, id), distance, was, pending)?;
+            let excess = self.excess(limit, (child, id), distance, was, turn)?;
             Some(Exceeded { limit, child: child.clone(), excess })
         })
     }
@@ -100,7 +102,7 @@ impl Forest {
         let count = 1 + self.id(child).map_or(0, |id| self.descendants(id).len());
         let addition = |limit: &TreeLimit| {
             let max = limit.max_namespaces.unwrap_or(ALL);
-            let room = self.count_below(&limit.root, max, Some(child)).map_or(0, |present| max - present);
+            let room = self.count_below(&limit.root, max, child, u64::MAX).map_or(0, |present| max - present);
             Addition { root: limit.root.clone(), count, room }
         };
         limits.into_iter().filter(counts_anew).map(addition).collect()
@@ -118,7 +120,7 @@ impl Forest {
         (child, id): (&Name, Option<Id>),
         distance: usize,
         was: Option<usize>,
-        pending: bool,
+        turn: u64,
     ) -> Option<Excess> {
         let below = id.map(|id| self.descendants(id)).unwrap_or_default();
         let depth = distance + id.map_or(0, |id| self.height(id, below.len()));
@@ -136,16 +138,16 @@ impl Forest {
         }
         let added = 1 + below.len();
         let max = limit.max_namespaces?;
-        let count = |most| self.count_below(&limit.root, most, pending.then_some(child));
+        let count = |most| self.count_below(&limit.root, most, child, turn);
         if max.checked_sub(added).is_some_and(|free| count(free).is_some()) {
             return None;
         }
         Some(Excess::Namespaces(count(ALL).unwrap_or_default(), added))
     }
 
-    /// The number of namespaces below `root`; `None` if they are more than `most`. With the name of a child, the anchors of others
-    /// count whose subnamespace does not exist yet.
-    fn count_below(&self, root: &Name, most: usize, pending: Option<&Name>) -> Option<usize> {
+    /// The number of namespaces below `root`; `None` if they are more than `most`. The subnamespaces of anchors of other names than
+    /// `child` count before they exist, and so do the namespaces that wait for them.
+    fn count_below(&self, root: &Name, most: usize, child: &Name, turn: u64) -> Option<usize> {
         let Some(root) = self.id(root) else { return Some(0) };
         // While the root is missing, its children are orphans, and both below it and in its place.
         let mut below = BTreeSet::from_iter(self.few_descendants(root, most)?);
@@ -153,17 +155,26 @@ impl Forest {
             below.insert(orphan);
             below.extend(self.few_descendants(orphan, most)?);
         }
-        let holders = below.iter().chain([&root]).filter(|_| pending.is_some());
-        let waiting =
-            holders.flat_map(|id| self.anchors(*id).values().map(move |anchor| (self.name(*id), anchor)));
-        let waiting = waiting.filter(|(parent, anchor)| {
-            // A user can write any other state.
-            Some(&anchor.name) != pending
-                && !anchor.shows(AnchorState::Conflict)
-                && self.anchor_state(parent, &anchor.name) == AnchorState::Missing
-        });
-        let count = below.len() + waiting.take(most + 1).count();
+        let holders = below.iter().chain([&root]);
+        let waiting: BTreeSet<&Name> =
+            holders.flat_map(|holder| self.waiting(*holder, turn)).filter(|it| *it != child).collect();
+        for id in waiting.iter().filter_map(|it| self.id(it)) {
+            below.extend(self.few_descendants(id, most)?);
+        }
+        let count = below.len() + waiting.len();
         (count <= most).then_some(count)
+    }
+
+    /// The missing subnamespaces of the anchors of a namespace that came before this turn. An anchor that shows `Forbidden` counts,
+    /// because a user can write any other state.
+    fn waiting(&self, holder: Id, turn: u64) -> impl Iterator<Item = &Name> {
+        let parent = self.name(holder);
+        let waits = move |anchor: &&AnchorFact| {
+            anchor.may_create()
+                && self.anchor_state(parent, &anchor.name) == AnchorState::Missing
+                && self.hnc().turn(holder, &anchor.name).is_some_and(|it| it < turn)
+        };
+        self.anchors(holder).values().filter(waits).map(|anchor| &anchor.name)
     }
 
     /// The number of levels below a namespace with this many descendants.

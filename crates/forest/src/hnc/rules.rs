@@ -90,6 +90,25 @@ pub(crate) fn link(forest: &Forest, namespace: Name) -> Link {
     }
 }
 
+impl Link {
+    /// Whether a live read of `parent` needs no further wait: the forest shows the same, and the rule judges again if that is news; or
+    /// the namespace with the uid `deleted` is being deleted, and has lost its `HierarchyConfiguration` before that was read. Then the
+    /// forest keeps the last parent. It must have seen the end of that object, and nothing can be created in the namespace any more.
+    pub fn is_settled(&self, forest: &Forest, parent: Option<&Name>, deleted: Option<&str>) -> bool {
+        let known = forest.parent(&self.namespace);
+        let keeps = |uid: &str| {
+            let id = forest.id(&self.namespace)?;
+            let seen = forest.namespace(id).filter(|seen| seen.terminating && seen.version.has_uid(uid));
+            seen.filter(|_| forest.hierarchy(id).is_none())
+        };
+        known == parent
+            || (parent.is_none()
+                && known == self.parent.as_ref()
+                && self.parent_is_in == Stream::HIERARCHIES
+                && deleted.and_then(keeps).is_some())
+    }
+}
+
 impl Forest {
     /// The known version of the object whose parent the change writes.
     pub fn changed_version(&self, change: &ParentChange) -> Option<Version> {

@@ -38,8 +38,11 @@ pub(crate) struct State {
     quotas: KnownQuotas,
     /// The namespaces whose `HierarchyConfiguration` shows conditions.
     conditioned: BTreeSet<Id>,
-    /// The namespaces that hold an anchor of a name.
-    holders: HashMap<Name, BTreeSet<Id>>,
+    /// The namespaces that hold an anchor of a name, with the turn of each anchor.
+    holders: HashMap<Name, BTreeMap<Id, u64>>,
+    /// The last turn. The watch shows anchors in the order in which they were created, so an anchor that is not known yet comes
+    /// after all that are.
+    turn: u64,
     /// Whether it is unclear if objects were deleted by users or with their CRD, and the CRDs must be read.
     doubt: bool,
     /// Whether the CRDs are being deleted.
@@ -121,6 +124,7 @@ impl State {
             quotas: KnownQuotas::default(),
             conditioned: BTreeSet::new(),
             holders: HashMap::new(),
+            turn: 0,
             doubt: true,
             crds_are_being_deleted: false,
         }
@@ -168,7 +172,12 @@ impl State {
 
     /// The namespaces that hold an anchor of this name.
     pub(crate) fn holders(&self, child: &str) -> impl Iterator<Item = Id> {
-        self.holders.get(child).into_iter().flatten().copied()
+        self.holders.get(child).into_iter().flat_map(BTreeMap::keys).copied()
+    }
+
+    /// The turn of an anchor: the order in which this forest came to know the anchors.
+    pub(crate) fn turn(&self, holder: Id, child: &str) -> Option<u64> {
+        self.holders.get(child)?.get(&holder).copied()
     }
 
     /// The namespaces whose `HierarchyConfiguration` shows conditions.
@@ -463,13 +472,16 @@ impl State {
         if !known.is_some_and(requests) {
             touch_requested(store, &child, change);
         }
+        let is_another = known.is_none_or(|known| known.version.uid != fact.version.uid);
         let id = if known.is_none() {
-            let id = store.tree.pin(parent);
-            self.holders.entry(child.clone()).or_default().insert(id);
-            id
+            store.tree.pin(parent)
         } else {
             store.id(parent).expect("an anchor keeps the node of its namespace")
         };
+        if is_another {
+            self.turn += 1;
+            self.holders.entry(child.clone()).or_default().insert(id, self.turn);
+        }
         match self.anchors.get_mut(id) {
             Some(anchors) => drop(anchors.insert(child.clone(), fact)),
             None => drop(self.anchors.insert(id, Anchors::from([(child.clone(), fact)]))),

@@ -3,7 +3,7 @@ use crate::cluster::Cluster;
 use crate::core::change::Scope;
 use crate::hnc;
 use crate::hnc::fact::AnchorFact;
-use crate::hnc::plan::{Action, HncAction, plan};
+use crate::hnc::plan::{Action, HncAction, Plan, plan};
 
 fn limited(drawn: &str, limit: (Option<usize>, Option<usize>, Option<&str>)) -> Forest {
     with(&Cluster::draw(drawn), limit)
@@ -20,7 +20,7 @@ fn with(
 }
 
 fn refused(forest: &Forest, parent: &str, child: &str) -> Option<String> {
-    forest.exceeded(&parent.into(), &child.into(), true).map(|it| it.to_string())
+    forest.exceeded(&parent.into(), &child.into(), u64::MAX).map(|it| it.to_string())
 }
 
 #[test]
@@ -166,26 +166,69 @@ fn namespaces_that_wait_for_a_missing_parent_come_with_it() {
     assert!(refused(&forest, "r", "missing").unwrap().contains("\"x\" does not"));
 }
 
+/// The subnamespaces that plans made by this one state of the forest create.
+fn created(forest: &Forest, parents: &[&str]) -> String {
+    let plans: Vec<_> = parents.iter().map(|parent| plan(forest, parent, &Scope::whole())).collect();
+    let created = |action: &Action| match action {
+        Action::Dialect(HncAction::CreateSubnamespace { child, .. }) => Some(child.to_string()),
+        _ => None,
+    };
+    plans.iter().flat_map(Plan::actions).filter_map(created).collect::<Vec<_>>().join(" ")
+}
+
+/// Anchors in several namespaces of the tree passed admission at the same moment.
+#[test]
+fn plans_that_are_made_at_the_same_moment_create_nothing_beyond_a_limit() {
+    let mut cluster = Cluster::draw("r, a<r, b<r");
+    let mut forest = with(&cluster, (Some(4), None, None));
+    let parents = ["a", "b", "r"];
+    for (parent, child) in [("r", "x"), ("b", "y"), ("a", "z")] {
+        forest.apply(cluster.anchor(parent, child));
+    }
+    assert_eq!(created(&forest, &parents), "y x", "those that came first");
+    let state = |parent: &str, child: &str| {
+        let anchor = &forest.anchors(forest.id(parent).unwrap())[child];
+        forest.shown_anchor_state(&parent.into(), anchor)
+    };
+    assert_eq!([state("b", "y"), state("a", "z")], [AnchorState::Missing, AnchorState::Forbidden]);
+
+    // A change of an anchor gives it no other place.
+    forest.apply(cluster.change_anchor("r", "x", |it| it.state = Some("Missing".into())));
+    assert_eq!(created(&forest, &parents), "y x");
+    forest.apply(cluster.namespace("other"));
+    forest.apply(cluster.annotate("other", &[("hnc.x-k8s.io/subnamespace-of", "a")]).unwrap());
+    assert_eq!(created(&forest, &parents), "x");
+    // The name is free again, and another user's anchor takes it. The creation of `x` may be under way.
+    forest.apply(cluster.remove_anchor("b", "y").unwrap());
+    forest.apply(cluster.anchor("b", "y"));
+    assert_eq!(created(&forest, &parents), "x");
+}
+
+#[test]
+fn anchors_count_with_the_namespaces_that_wait_for_them_and_once_for_each_name() {
+    let mut cluster = Cluster::draw("r, a<r, low<x, other");
+    let mut forest = with(&cluster, (Some(4), None, None));
+    for (parent, child) in [("r", "x"), ("a", "y"), ("r", "y"), ("a", "z")] {
+        forest.apply(cluster.anchor(parent, child));
+    }
+    assert_eq!(created(&forest, &["a", "r"]), "y x y", "a, low, x, and one of the name y");
+    // A user can keep an anchor for ever, with a finalizer.
+    forest.apply(cluster.change_anchor("r", "x", |it| it.finalizers = vec!["x.y/z".into()]));
+    forest.apply(cluster.delete_anchor("r", "x").unwrap());
+    assert_eq!(refused(&forest, "r", "new"), None, "a, y, z");
+}
+
 /// Two anchors passed admission at the same moment, where there is room for one.
 #[test]
 fn the_controller_creates_nothing_beyond_a_limit() {
     let mut cluster = Cluster::draw("r, a<r");
     cluster.anchor("r", "b");
-    let created = |forest: &Forest| {
-        let plan = plan(forest, "r", &Scope::whole());
-        plan.actions().any(|it| matches!(it, Action::Dialect(HncAction::CreateSubnamespace { .. })))
-    };
-    assert!(created(&with(&cluster, (Some(2), None, None))));
+    assert_eq!(created(&with(&cluster, (Some(2), None, None)), &["r"]), "b");
     cluster.anchor("r", "c");
-    let count = |forest: &Forest| {
-        let plan = plan(forest, "r", &Scope::whole());
-        plan.actions()
-            .filter(|it| matches!(it, Action::Dialect(HncAction::CreateSubnamespace { .. })))
-            .count()
-    };
-    assert_eq!(count(&with(&cluster, (Some(3), None, None))), 1, "the next after this one exists");
+    assert_eq!(created(&with(&cluster, (Some(2), None, None)), &["r"]), "b");
+    assert_eq!(created(&with(&cluster, (Some(3), None, None)), &["r"]), "b c");
     let full = with(&cluster, (Some(1), None, None));
-    assert!(!created(&full));
+    assert_eq!(created(&full, &["r"]), "");
     let anchor = full.anchors(full.id("r").unwrap())["b"].clone();
     assert_eq!(full.shown_anchor_state(&"r".into(), &anchor), AnchorState::Forbidden);
 

@@ -72,14 +72,14 @@ impl Changes {
                 self.change(anchor, true, Some(state));
                 // Until the configuration is known, the limits of trees are not.
                 let may_create = forest.lasting_namespace(parent).is_some() && forest.is_configured();
-                // Where a limit holds, each creation is compared with the one before.
-                let is_next = self.create.is_empty() || !forest.is_limited(forest.name(parent));
-                if state == AnchorState::Missing && may_create && is_next {
+                if state == AnchorState::Missing && may_create {
                     let (child, initial_admin) = (anchor.name.clone(), anchor.initial_admin.clone());
                     // An anchor can be older than the deletion of its subnamespace. Its creator must not get rights in the
                     // namespaces that wait for the name.
                     let is_awaited = forest.id(&child).is_some_and(|id| !forest.downstream(id).is_empty());
-                    let binds = forest.settings().initial_admin.is_some() && !is_awaited;
+                    let binds = forest.settings().initial_admin.is_some()
+                        && !is_awaited
+                        && forest.halted_at(parent).is_none();
                     let initial_admin = initial_admin.filter(|_| binds);
                     self.create.push(HncAction::CreateSubnamespace { child, initial_admin }.into());
                 }

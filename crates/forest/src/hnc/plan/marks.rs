@@ -135,8 +135,12 @@ fn edit<'a>(
     Edit { set: wanted, remove }
 }
 
-/// The binding of the first administrator of a subnamespace, whom the annotation names until the binding exists.
+/// The binding of the first administrator of a subnamespace, whom the annotation names until the binding exists. In a halted tree
+/// the annotation is removed: when the tree is repaired, the user may have lost the right above.
 pub(super) fn initial_admin(forest: &Forest, id: Id) -> Option<Action> {
+    if forest.halted_at(id).is_some() {
+        return None;
+    }
     forest.subnamespace_of(id)?;
     let namespace = forest.namespace(id)?;
     let user = namespace.annotations.get(INITIAL_ADMIN).filter(|user| !user.is_empty())?;

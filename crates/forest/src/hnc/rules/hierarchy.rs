@@ -435,7 +435,7 @@ pub(super) fn in_one_hierarchy(forest: &Forest, names: [&Name; 2]) -> Check {
 
 /// The limits of trees hold for every way to set a parent.
 pub(super) fn within_limits(forest: &Forest, parent: &Name, child: &Name) -> Check {
-    let exceeded = forest.exceeded(parent, child, true);
+    let exceeded = forest.exceeded(parent, child, u64::MAX);
     exceeded.map_or(Ok(()), |exceeded| Err(Denial::forbidden(exceeded.to_string()).into()))
 }
 

@@ -321,6 +321,29 @@ fn the_first_administrator_is_bound_before_the_annotation_goes() {
     }
 }
 
+/// Its right above may be withdrawn long before the namespace is repaired, and no user can remove the annotation.
+#[test]
+fn a_halted_subnamespace_forgets_its_first_administrator() {
+    let mut with = settings();
+    with.initial_admin = Some("admin".into());
+    for (what, text, of) in [
+        ("below a halted namespace", "p:missing, c<p", "p"),
+        ("halted itself", "c<missing", "missing"),
+        ("in a cycle", "p:q, q:p, c<p", "p"),
+    ] {
+        let mut cluster = Cluster::draw(text);
+        settle(&mut cluster);
+        cluster
+            .annotate("c", &[("hnc.x-k8s.io/initial-admin", "jane"), ("hnc.x-k8s.io/subnamespace-of", of)]);
+        let forest = cluster.forest_with(with.clone());
+        assert_eq!(planned(&forest, "c"), ["both label annotate -initial-admin"], "{what}");
+    }
+    let mut cluster = Cluster::draw("p:missing");
+    settle(&mut cluster);
+    cluster.change_anchor("p", "c", |seen| seen.initial_admin = Some("jane".into()));
+    assert_eq!(about_anchors(&cluster.forest_with(with), "p")[1], "create subnamespace c");
+}
+
 #[test]
 fn the_definitions_are_read_when_objects_disappear_that_no_user_may_have_deleted() {
     let mut rest = Cluster::draw("p, x:p, c<p, old!:p, f<old");

@@ -397,7 +397,6 @@ fn row_7_an_unchanged_parent_needs_no_consent() {
     ]);
 }
 
-/// The anchor would create the parent, and rights of its namespace would come down.
 /// The anchor will create the parent below its own namespace.
 #[test]
 fn an_anchor_that_waits_for_the_name_of_a_parent_makes_no_cycle() {
@@ -410,6 +409,7 @@ fn an_anchor_that_waits_for_the_name_of_a_parent_makes_no_cycle() {
     ]);
 }
 
+/// The anchor would create the parent, and rights of its namespace would come down.
 #[test]
 fn an_anchor_that_waits_for_the_name_of_a_parent_needs_the_consent_of_its_admin() {
     let missing = |admin| vec![("live p", No), ("create p", Yes), ("hierarchy p", Yes), ("admin h", admin)];
@@ -444,6 +444,26 @@ fn an_anchor_that_waits_for_the_name_of_a_parent_needs_the_consent_of_its_admin(
     cluster.change_anchor("h", "p", |anchor| anchor.state = Some("Conflict".into()));
     let verdict = judge(&mut cluster.forest(), &create("child", "p"), &yes[..1], |_| ());
     check("its conflict is shown", &verdict, &Allowed);
+}
+
+/// A user can keep one for ever, with a finalizer.
+#[test]
+fn an_anchor_that_is_being_deleted_waits_for_no_name_once_the_controller_has_released_it() {
+    let mut cluster = Cluster::draw("child, h, p");
+    cluster.change_anchor("h", "p", |anchor| {
+        anchor.finalizers = vec!["x.y/z".into(), "hnc.x-k8s.io".into()];
+        anchor.state = Some("Ok".into());
+    });
+    cluster.delete_anchor("h", "p");
+    let to_p = create("child", "p");
+    let verdict = judge(&mut cluster.forest(), &to_p, &[("admin p", Yes), ("admin h", No)], |_| ());
+    check("its namespace may just be created", &verdict, &Denied(Unavailable, &["does not show yet"]));
+    cluster.change_anchor("h", "p", |anchor| anchor.finalizers = vec!["x.y/z".into()]);
+    let verdict = judge(&mut cluster.forest(), &to_p, &[("admin p", Yes)], |_| ());
+    check("it creates nothing any more", &verdict, &Allowed);
+    cluster.set_parent("h", Some("child"));
+    let verdict = judge(&mut cluster.forest(), &to_p, &[("admin p", Yes)], |_| ());
+    check("so there is no cycle through it", &verdict, &Allowed);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Deletion: as setting the parent to none, but for namespaces that are going or gone.
 
 use super::*;
+use crate::hnc::rules::{Link, link};
 
 #[test]
 fn deletion_is_judged_as_setting_the_parent_to_none() {
@@ -119,4 +120,25 @@ fn deletion_is_anyones_in_a_namespace_that_is_going_or_gone() {
             Denied(Unauthorized, &["\"c\""]),
         ),
     ]);
+}
+
+/// Kubernetes deletes the `HierarchyConfiguration` first, and perhaps the namespace never: an object in it can have a finalizer.
+#[test]
+fn the_last_parent_of_a_namespace_that_is_being_deleted_is_settled_once_the_forest_has_seen_all() {
+    let mut cluster = Cluster::draw("rival, t1:rival, kid:t1");
+    cluster.label_place("t1", &["rival"]);
+    let uid = cluster.namespaces["t1"].version.uid.to_string();
+    let mut forest = cluster.forest();
+    let link = link(&forest, "t1".into());
+    let is_settled = |forest: &Forest, deleted: &str| link.is_settled(forest, None, Some(deleted));
+    assert!(!is_settled(&forest, &uid), "the forest has seen nothing");
+    forest.apply(cluster.terminate("t1").unwrap());
+    assert!(!is_settled(&forest, &uid), "the object may have changed before it went");
+    forest.apply(cluster.remove_hierarchy("t1").unwrap());
+    assert!(is_settled(&forest, &uid));
+    assert!(!is_settled(&forest, "another"), "a new namespace of the name");
+    assert!(!link.is_settled(&forest, None, None), "live, it stays");
+    assert!(!link.is_settled(&forest, Some(&"other".into()), Some(&uid)), "live, it has another");
+    let elsewhere = Link { parent: Some("other".into()), ..link.clone() };
+    assert!(!elsewhere.is_settled(&forest, None, Some(&uid)), "the rule judged by an older state");
 }
