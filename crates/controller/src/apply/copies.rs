@@ -2,7 +2,8 @@
 //!
 //! An update replaces the whole copy. If the API server does not allow the update, the controller deletes the copy and creates it
 //! again, but only after a dry run shows that the creation will succeed. A copy that restricts, such as a `NetworkPolicy`, is never
-//! deleted first: if the creation then failed, the restriction would be missing.
+//! deleted first: if the creation then failed, the restriction would be missing. In a namespace that is being deleted, nothing can be
+//! created, and the copy is only deleted.
 //!
 //! An update of a copy that only the controller writes clears its `managedFields`. They are half of many objects, and without them
 //! the API server has less to compute.
@@ -34,7 +35,7 @@ use kube::{Client, Resource};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::outcome::{CopyRequest, Outcome, WriteResult, is_not_found, is_too_large};
+use super::outcome::{CopyRequest, Outcome, WriteResult, is_in_ending_namespace, is_not_found, is_too_large};
 use super::{accurate, delete_params, of_any_version, post_params, precondition};
 
 /// The `generateName` of creations that are tried as a dry run. With the characters that the API server adds, it is short enough
@@ -233,6 +234,10 @@ impl CopyWriter<'_> {
         refused: &Status,
     ) -> WriteResult {
         if let Err(error) = self.try_create(source, content).await {
+            // It goes with its namespace in any case, and until then would give what its source does not.
+            if matches!(&error, kube::Error::Api(status) if is_in_ending_namespace(status)) {
+                return Box::pin(self.delete(version)).await;
+            }
             return match self.request("create").outcome(error) {
                 Outcome::Refused(why) => Outcome::Refused(self.both_refused(&refused.message, &why)),
                 other => other,

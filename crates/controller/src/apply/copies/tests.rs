@@ -85,6 +85,17 @@ async fn a_copy_that_cannot_be_updated_is_tried_deleted_and_created_again() {
 }
 
 #[tokio::test]
+async fn in_a_namespace_that_is_being_deleted_a_copy_that_cannot_be_updated_is_deleted() {
+    let mut ending = failure(403, "Forbidden", "the namespace is being terminated");
+    ending["details"] =
+        json!({ "causes": [{ "reason": "NamespaceTerminating", "message": "", "field": "" }] });
+    let server = Server::answering([immutable(), ending, deleted()]);
+    let result = apply(&to_be_replaced(), &server).await;
+    assert_eq!((&result.outcome, facts(&result)), (&Outcome::Done, vec!["gone 2".into()]));
+    assert_eq!(server.methods(), ["PUT", "POST dry", "DELETE"]);
+}
+
+#[tokio::test]
 async fn a_restriction_is_never_deleted_first() {
     let world = to_be_replaced();
     let action = action(&world);

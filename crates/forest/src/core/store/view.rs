@@ -177,6 +177,11 @@ impl Store {
         self.namespace(id).filter(|seen| !seen.terminating)
     }
 
+    /// Whether the namespace is being deleted: the API server changes and deletes objects in it, and creates none.
+    pub(crate) fn is_ending(&self, id: Id) -> bool {
+        self.namespace(id).is_some_and(|seen| seen.terminating)
+    }
+
     pub(crate) fn labels(&self, id: Id) -> Option<NamespaceLabels<'_>> {
         self.tree.labels(id)
     }

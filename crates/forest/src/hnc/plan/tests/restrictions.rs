@@ -205,3 +205,13 @@ fn the_labels_of_an_anchor_come_before_bindings_whatever_the_hierarchy_says() {
         assert_eq!(planned(&cluster.forest(), name), plan, "no label changes in {name}");
     }
 }
+
+#[test]
+fn a_restriction_is_tightened_in_a_namespace_that_is_being_deleted_and_no_right_waits_for_it() {
+    let mut cluster = restricted("root, child:root");
+    settle_enforced(&mut cluster);
+    cluster.terminate("child");
+    quota(&mut cluster, "root", "1");
+    cluster.binding("root", "b", "r", "v");
+    assert_eq!(turn(&mut cluster, "child"), ["off replace size from root", "on replace b from root"]);
+}
