@@ -482,6 +482,7 @@ fn check_object(before: &Cluster, after: &Cluster, name: &Name, key: &ObjectKey)
         }
         // It had to be created again.
         None if new.is_none() && before.is_ending(name) && before.wanted_copy(name, key).is_some() => {}
+        None if before.outlasts_its_source(name, key) => assert_eq!(old, new, "{name}: {key:?} restricts"),
         None if old.is_some_and(|object| object.inherited_from.is_some()) => {
             assert_eq!(new, None, "{name}: {key:?} has no source");
         }

@@ -132,7 +132,7 @@ pub enum Expected {
 pub enum Untouched {
     /// There is no such namespace.
     NoNamespace,
-    /// The namespace is being deleted: nothing is created there, and conflicts are not solved.
+    /// The namespace is being deleted: nothing is created there, restrictions stay, and conflicts are not solved.
     NamespaceTerminating,
     /// The namespace is not managed.
     Unmanaged(Unmanaged),
@@ -332,7 +332,10 @@ fn expected(
     }
     match (place.decide(&question.key), winner, object) {
         (Decision::Report(from), ..) => Expected::Conflict(from.clone()),
-        (Decision::Leave, Some(_), Some(Object::Source(_))) if ends => {
+        (Decision::Leave, Some(_), Some(Object::Source(_)))
+        | (Decision::Leave, None, Some(Object::Copy(_)))
+            if ends =>
+        {
             Expected::AsItIs(Untouched::NamespaceTerminating)
         }
         (Decision::Write(from, _), ..) | (Decision::Leave, Some(from), _) => Expected::Copy(from.clone()),
@@ -367,7 +370,7 @@ fn frozen(
     if let Some(Object::Copy(copy)) = forest.object(id, key)
         && forsakes
         && !unseen.contains(&copy.inherited_from)
-        && is_forsaken(forest, key, copy)
+        && is_forsaken(forest, id, key, copy)
     {
         return Expected::Forsaken(copy.inherited_from.clone());
     }

@@ -180,6 +180,11 @@ impl Cluster {
         self.namespaces.get(name).is_some_and(|seen| seen.terminating)
     }
 
+    /// Whether a copy stays there without its source: a restriction where pods may still run.
+    pub(crate) fn outlasts_its_source(&self, name: &str, key: &ObjectKey) -> bool {
+        self.is_ending(name) && key.kind == quotas()
+    }
+
     /// The namespace and all above it up to the halted root, whose labels reach it.
     fn labelling(&self, name: &str) -> Vec<Name> {
         let mut path = self.ancestry(name);
@@ -528,6 +533,7 @@ impl Cluster {
         let from = object.inherited_from.as_ref();
         let missing = self.halted_root(name).and_then(|root| self.own_halt(&root));
         self.exists(name)
+            && !self.outlasts_its_source(name, key)
             && missing.is_some_and(|(reason, _)| reason == "ParentMissing")
             && from.is_some_and(|from| !self.namespaces.contains_key(from) || is_empty(from))
     }

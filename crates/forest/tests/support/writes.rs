@@ -183,7 +183,8 @@ impl Write {
                 Some(Self::Delete(object.version.clone()))
             }
             (None, Some(object)) => {
-                object.inherited_from.is_some().then(|| Self::Delete(object.version.clone()))
+                let goes = object.inherited_from.is_some() && !cluster.outlasts_its_source(name, key);
+                goes.then(|| Self::Delete(object.version.clone()))
             }
             (Some(wanted), None) => Some(Self::Put(None, wanted)),
             (Some(wanted), Some(object)) => {

@@ -165,7 +165,9 @@ impl<'a> Place<'a> {
     /// Whether a copy that is kept equal to its source goes without one. A Role or a binding gives access until it is gone, so one
     /// that is being deleted is freed from what holds it.
     pub(super) fn must_go(&self, key: &ObjectKey, object: &Object) -> bool {
-        is_followed(object) && (!object.is_terminating() || self.forest.kind(key.kind).is_rbac())
+        is_followed(object)
+            && (!object.is_terminating() || self.forest.kind(key.kind).is_rbac())
+            && !self.forest.outlasts_its_source(self.id, key)
     }
 
     /// Whether a user's own object is overwritten. A user must not escape a restriction by taking its name.

@@ -258,7 +258,7 @@ fn a_namespace_that_is_being_deleted_loses_what_is_withdrawn_and_gets_nothing_ne
 
     let mut forest = draw("r root, s ^r !");
     add(&mut forest, kept);
-    assert_eq!(copies(&forest, "s"), ["delete RoleBinding b", "delete Role a", "delete ResourceQuota n"]);
+    assert_eq!(copies(&forest, "s"), ["delete RoleBinding b", "delete Role a"], "restrictions stay");
     add(&mut forest, "r/Secret/x=update s/Secret/x=");
     assert_eq!(plan(&forest, "s", &Scope::whole()).conflicts, [], "conflicts do not matter any more");
 }

@@ -25,8 +25,8 @@ pub(super) struct Changes {
 }
 
 /// The writes for the objects in `scope`. There are none in a namespace that is unmanaged or unknown, and none for kinds whose objects
-/// are not all known. In one that is being deleted, nothing is created, so that bindings wait for no restriction. In a frozen namespace, copies are only deleted, and only those that [`Reach::Frozen`]
-/// describes. Bindings, and the initial admin (`admin_comes`), come after all restrictions, which are planned in every scope.
+/// are not all known. In one that is being deleted, nothing is created, so that bindings wait for no restriction. In a
+/// frozen namespace, copies are only deleted, and only those that [`Reach::Frozen`] describes. Bindings, and the initial admin (`admin_comes`), come after all restrictions, which are planned in every scope.
 pub(super) fn changes(forest: &Forest, id: Id, scope: &ObjectScope, admin_comes: bool) -> Changes {
     let mut changes = Changes { rights_wait: admin_comes, ..Changes::default() };
     if !forest.is_configured() || (*scope == ObjectScope::None && !admin_comes) {
@@ -89,7 +89,7 @@ impl Changes {
         is_meant: impl Fn(&ObjectKey) -> bool,
     ) {
         let forsaken = |key: &ObjectKey| match forest.object(id, key) {
-            Some(Object::Copy(copy)) if parent_is_missing && is_forsaken(forest, key, copy) => {
+            Some(Object::Copy(copy)) if parent_is_missing && is_forsaken(forest, id, key, copy) => {
                 Some(copy.version.get())
             }
             _ => None,

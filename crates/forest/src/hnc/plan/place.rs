@@ -25,7 +25,7 @@ pub(crate) enum Reach<'a> {
     /// that are forsaken ([`is_forsaken`]).
     Frozen { root: Id, forsakes: bool },
     /// Propagation works as usual, but for one that is being deleted: there copies are changed and deleted, and none is created.
-    /// Pods may run in it for as long as a user likes, with the rights and restrictions that the copies give.
+    /// Pods may run in it for as long as a user likes, with the rights and restrictions that the copies give. So restrictions stay.
     Full(Place<'a>),
 }
 
@@ -43,19 +43,20 @@ pub(crate) fn reach(forest: &Forest, id: Id) -> Reach<'_> {
 }
 
 /// Whether the source of a copy was deleted with its namespace. A binding gives access, so that it is enough if its source was deleted.
-pub(crate) fn is_forsaken(forest: &Forest, key: &ObjectKey, copy: &Copy) -> bool {
+pub(crate) fn is_forsaken(forest: &Forest, id: Id, key: &ObjectKey, copy: &Copy) -> bool {
     let is_gone = |namespace: Id| {
         forest.namespace(namespace).is_none()
             || forest.kind(key.kind).binds_subjects()
                 && forest.is_managed(namespace)
                 && forest.object(namespace, key).is_none()
     };
-    forest.id(&copy.inherited_from).is_none_or(is_gone) && !copy.terminating
+    let stays = copy.terminating || forest.outlasts_its_source(id, key);
+    forest.id(&copy.inherited_from).is_none_or(is_gone) && !stays
 }
 
 /// The decision about one object in a namespace that is not frozen.
 pub(crate) enum Decision<'a> {
-    /// No write: it is as desired, or it is being deleted, or cannot be created.
+    /// No write: it is as desired, or it or its namespace is being deleted.
     Leave,
     /// Delete the copy.
     Delete(&'a CompactVersion),
@@ -123,12 +124,13 @@ impl<'a> Place<'a> {
     /// The decision about this object: it should be a copy of the top-most eligible source.
     pub(crate) fn decide(&self, key: &ObjectKey) -> Decision<'a> {
         let decision = self.compared(key);
-        let is_vain = match decision {
+        let is_left = match decision {
             Decision::Write(..) => self.object(key).is_none(),
             Decision::Report(_) => true,
-            Decision::Leave | Decision::Delete(_) => false,
+            Decision::Delete(_) => self.forest.outlasts_its_source(self.id, key),
+            Decision::Leave => false,
         };
-        if is_vain && self.forest.is_ending(self.id) { Decision::Leave } else { decision }
+        if is_left && self.forest.is_ending(self.id) { Decision::Leave } else { decision }
     }
 
     /// The decision in a namespace that is not being deleted.
