@@ -11,6 +11,7 @@ mod structure {
     mod conditions;
     mod definitions;
     mod directory;
+    mod ending;
     mod flags;
     mod initial_admin;
     mod managed_keys;

@@ -189,8 +189,24 @@ impl Applier<'_> {
             // Users may forge a copy of Accurate's, with a field that cannot be changed.
             let is_guarded = form == Form::Hnc && forest.copied_from(namespace, key).is_some();
             let restricts = kind.restricts() && is_guarded;
+            let is_own = match form {
+                Form::Hnc => forest.is_own(namespace, key),
+                Form::Accurate => forest.copied_from(namespace, key).is_none(),
+            };
+            let claims_usage = kind.is_quota() && is_own;
             let bare = form == Form::Accurate && forest.is_bare(namespace, key);
-            CopyWriter { form, client, forest: self.forest, settings, namespace, kind, key, bare, restricts }
+            CopyWriter {
+                form,
+                client,
+                forest: self.forest,
+                settings,
+                namespace,
+                kind,
+                key,
+                bare,
+                restricts,
+                claims_usage,
+            }
         })
     }
 }

@@ -2,7 +2,10 @@
 //!
 //! An update replaces the whole copy. If the API server does not allow the update, the controller deletes the copy and creates it
 //! again, but only after a dry run shows that the creation will succeed. A copy that restricts, such as a `NetworkPolicy`, is never
-//! deleted first: if the creation then failed, the restriction would be missing.
+//! deleted first: if the creation then failed, the restriction would be missing. In a namespace that is being deleted, nothing can be
+//! created, and the copy is only deleted.
+//!
+//! A user's own `ResourceQuota` that becomes a copy is deleted and created again too, because its status may be forged.
 //!
 //! An update of a copy that only the controller writes clears its `managedFields`. They are half of many objects, and without them
 //! the API server has less to compute.
@@ -34,7 +37,7 @@ use kube::{Client, Resource};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::outcome::{CopyRequest, Outcome, WriteResult, is_not_found, is_too_large};
+use super::outcome::{CopyRequest, Outcome, WriteResult, is_in_ending_namespace, is_not_found, is_too_large};
 use super::{accurate, delete_params, of_any_version, post_params, precondition};
 
 /// The `generateName` of creations that are tried as a dry run. With the characters that the API server adds, it is short enough
@@ -77,6 +80,9 @@ pub(super) struct CopyWriter<'a> {
     pub(super) bare: bool,
     /// Whether the existing object is a copy that restricts. A user's own object of such a kind protects nothing.
     pub(super) restricts: bool,
+    /// Whether the existing object is a user's own `ResourceQuota`. Its user may have recorded less usage than there is, and
+    /// Kubernetes counts anew only when the limits change.
+    pub(super) claims_usage: bool,
 }
 
 /// The result of a dry run that the policy or the webhook must refuse.
@@ -123,6 +129,9 @@ impl CopyWriter<'_> {
         source: &Name,
         content: &CopyContent,
     ) -> WriteResult {
+        if self.claims_usage && self.try_create(source, content).await.is_ok() {
+            return Box::pin(self.delete_and_create(version, source, content)).await;
+        }
         match self.put(version, source, content).await {
             // The object was being deleted, and the replacement removed its finalizers too.
             Ok(object) if object.metadata.deletion_timestamp.is_some() && !exists(&object) => {
@@ -233,12 +242,25 @@ impl CopyWriter<'_> {
         refused: &Status,
     ) -> WriteResult {
         if let Err(error) = self.try_create(source, content).await {
+            // It goes with its namespace in any case, and until then would give what its source does not.
+            if matches!(&error, kube::Error::Api(status) if is_in_ending_namespace(status)) {
+                return Box::pin(self.delete(version)).await;
+            }
             return match self.request("create").outcome(error) {
                 Outcome::Refused(why) => Outcome::Refused(self.both_refused(&refused.message, &why)),
                 other => other,
             }
             .into();
         }
+        self.delete_and_create(version, source, content).await
+    }
+
+    async fn delete_and_create(
+        &self,
+        version: &Version,
+        source: &Name,
+        content: &CopyContent,
+    ) -> WriteResult {
         let mut removed = self.remove(version).await;
         if let Ok(Deleted::Terminating(object)) = &removed
             && is_held(object)
@@ -257,7 +279,7 @@ impl CopyWriter<'_> {
         };
         tracing::info!(
             namespace = %self.namespace, name = %self.key.name, kind = %self.kind,
-            "deleted a copy to create it again, because the API server does not allow its update"
+            "deleted an object to create it again as a copy"
         );
         self.create(source, content).await.after(vec![gone])
     }

@@ -123,6 +123,12 @@ pub(super) fn is_not_found(status: &Status, name: &str) -> bool {
     status.code == 404 && status.details.as_ref().is_some_and(|details| details.name == name)
 }
 
+/// Whether the API server creates nothing in the namespace, because it is being deleted.
+pub(super) fn is_in_ending_namespace(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    status.code == 403 && causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
+}
+
 /// Whether an authorizer refused the request, not an admission plugin. Every API server that uses the Kubernetes library has
 /// these words in its message.
 fn is_missing_right(status: &Status) -> bool {
@@ -140,12 +146,10 @@ impl From<kube::Error> for Outcome {
             error => return Self::Unreachable(error.to_string()),
         };
         let details = status.details.as_ref();
-        let terminating = details
-            .is_some_and(|details| details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating"));
         let wait = details.map(|details| Duration::from_secs(details.retry_after_seconds.into()));
         match status.code {
             404 => Self::NotFound,
-            403 if terminating => Self::NotFound,
+            403 if is_in_ending_namespace(&status) => Self::NotFound,
             409 => Self::Conflict,
             500.. if is_too_large(&status.message) => Self::Refused(status.message),
             401 | 408 | 429 | 500.. => Self::Transient(status.message, wait.filter(|wait| !wait.is_zero())),

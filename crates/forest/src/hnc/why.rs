@@ -132,7 +132,7 @@ pub enum Expected {
 pub enum Untouched {
     /// There is no such namespace.
     NoNamespace,
-    /// The namespace is being deleted.
+    /// The namespace is being deleted: nothing is created there, restrictions stay, and conflicts are not solved.
     NamespaceTerminating,
     /// The namespace is not managed.
     Unmanaged(Unmanaged),
@@ -309,13 +309,17 @@ fn expected(
     let place = match reach(forest, id) {
         Reach::Full(place) => place,
         Reach::Frozen { root, forsakes } => return frozen(forest, question, (id, root), forsakes),
-        Reach::None => return Expected::AsItIs(without_reach(forest, id)),
+        Reach::None => return Expected::AsItIs(Untouched::NoNamespace),
     };
     if question.in_configuration == KindInConfiguration::Unknown && is_ignored(forest, question.key.kind) {
         return Expected::Unknown;
     }
     if object.is_some_and(Object::is_terminating) {
         return Expected::AsItIs(Untouched::Terminating);
+    }
+    let ends = forest.is_ending(id);
+    if ends && object.is_none() {
+        return Expected::AsItIs(Untouched::NamespaceTerminating);
     }
     if !unseen.is_empty() {
         // A copy names its source, which may no longer exist.
@@ -328,6 +332,12 @@ fn expected(
     }
     match (place.decide(&question.key), winner, object) {
         (Decision::Report(from), ..) => Expected::Conflict(from.clone()),
+        (Decision::Leave, Some(_), Some(Object::Source(_)))
+        | (Decision::Leave, None, Some(Object::Copy(_)))
+            if ends =>
+        {
+            Expected::AsItIs(Untouched::NamespaceTerminating)
+        }
         (Decision::Write(from, _), ..) | (Decision::Leave, Some(from), _) => Expected::Copy(from.clone()),
         (Decision::Leave, None, Some(Object::Source(_))) => Expected::Own,
         (Decision::Leave | Decision::Delete(_), ..) => Expected::Nothing,
@@ -351,13 +361,6 @@ fn is_ignored(forest: &Forest, kind: KindId) -> bool {
     forest.kind_settings(kind).is_none_or(|settings| settings.mode == Mode::Ignore)
 }
 
-fn without_reach(forest: &Forest, id: Id) -> Untouched {
-    match forest.namespace(id) {
-        None => Untouched::NoNamespace,
-        Some(_) => Untouched::NamespaceTerminating,
-    }
-}
-
 fn frozen(
     forest: &Forest,
     ObjectQuestion { key, unseen, .. }: &ObjectQuestion<'_>,
@@ -367,7 +370,7 @@ fn frozen(
     if let Some(Object::Copy(copy)) = forest.object(id, key)
         && forsakes
         && !unseen.contains(&copy.inherited_from)
-        && is_forsaken(forest, key, copy)
+        && is_forsaken(forest, id, key, copy)
     {
         return Expected::Forsaken(copy.inherited_from.clone());
     }

@@ -172,7 +172,17 @@ impl Cluster {
 
     /// Whether the objects in a namespace are to be left as they are.
     pub(crate) fn is_frozen(&self, name: &str) -> bool {
-        !self.exists(name) || self.namespaces[name].terminating || self.halted_root(name).is_some()
+        !self.exists(name) || self.halted_root(name).is_some()
+    }
+
+    /// Whether a namespace is being deleted: the API server creates nothing there.
+    pub(crate) fn is_ending(&self, name: &str) -> bool {
+        self.namespaces.get(name).is_some_and(|seen| seen.terminating)
+    }
+
+    /// Whether a copy stays there without its source: a restriction where pods may still run.
+    pub(crate) fn outlasts_its_source(&self, name: &str, key: &ObjectKey) -> bool {
+        self.is_ending(name) && key.kind == quotas()
     }
 
     /// The namespace and all above it up to the halted root, whose labels reach it.
@@ -387,7 +397,8 @@ impl Cluster {
                 object.is_none_or(|it| !it.terminating && it.body != body) && self.holds(name, &from)
             })
         };
-        !self.is_frozen(name) && self.keys().iter().any(|key| key.kind == bindings() && gains(key))
+        let rests = self.is_frozen(name) || self.is_ending(name);
+        !rests && self.keys().iter().any(|key| key.kind == bindings() && gains(key))
     }
 
     /// Whether a status says what it should.
@@ -515,7 +526,7 @@ impl Cluster {
         let from = object.inherited_from.as_ref();
         let missing = self.halted_root(name).and_then(|root| self.own_halt(&root));
         self.exists(name)
-            && !self.namespaces[name].terminating
+            && !self.outlasts_its_source(name, key)
             && missing.is_some_and(|(reason, _)| reason == "ParentMissing")
             && from.is_some_and(|from| !self.namespaces.contains_key(from) || is_empty(from))
     }
@@ -572,7 +583,7 @@ impl Cluster {
             let wanted = self.wanted_copy(name, key).filter(|(source, _, _)| counts(source));
             late || wanted.is_some_and(|it| object.is_none_or(|object| !writes::is_copy(object, &it)))
         };
-        self.keys().iter().any(|key| key.kind == quotas() && awaited(key))
+        !self.is_ending(name) && self.keys().iter().any(|key| key.kind == quotas() && awaited(key))
     }
 
     /// Whether a role in a namespace will allow something else, or goes.
@@ -600,7 +611,7 @@ impl Cluster {
     }
 
     /// Whether a user's own object exists that nothing may replace.
-    fn is_kept(&self, name: &str, key: &ObjectKey) -> bool {
+    pub(crate) fn is_kept(&self, name: &str, key: &ObjectKey) -> bool {
         let own = self.objects.get(&(name.into(), key.clone())).is_some_and(|it| it.inherited_from.is_none());
         own && !self.overwrites(key)
     }
@@ -618,12 +629,14 @@ impl Cluster {
             let terminating = self.objects.get(&(name.into(), key.clone())).is_some_and(|it| it.terminating);
             self.is_kept(name, key) && !terminating && self.source(name, key).is_some()
         };
-        if self.is_frozen(name) { BTreeSet::new() } else { self.keys().into_iter().filter(stays).collect() }
+        let rests = self.is_frozen(name) || self.is_ending(name);
+        if rests { BTreeSet::new() } else { self.keys().into_iter().filter(stays).collect() }
     }
 
     /// What the object should be as a copy, if it should be one.
     pub(crate) fn wanted_copy(&self, name: &str, key: &ObjectKey) -> Option<Copied> {
-        if self.is_kept(name, key) {
+        let is_there = self.objects.contains_key(&(name.into(), key.clone()));
+        if self.is_kept(name, key) || self.is_ending(name) && !is_there {
             return None;
         }
         let (from, source) = self.source(name, key)?;

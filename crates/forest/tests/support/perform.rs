@@ -103,6 +103,7 @@ impl Cluster {
             }
             Action::CreateCopy { key, source, content } => {
                 let vacant = !self.objects.contains_key(&(namespace.clone(), key.clone()));
+                assert!(!self.is_terminating(namespace), "{namespace}: {key:?} cannot be created");
                 vacant.then(|| self.write_copy(namespace, key, source, content, None)).ok_or(Conflict)
             }
             Action::ReplaceCopy { key, version, source, content } => {
@@ -114,6 +115,10 @@ impl Cluster {
                 self.remove_object(namespace, key).ok_or(Conflict)
             }
         }
+    }
+
+    fn is_terminating(&self, name: &Name) -> bool {
+        self.namespaces.get(name).is_some_and(|seen| seen.terminating)
     }
 
     /// One turn of the namespace controller: what is in a namespace that is going is deleted, and when nothing is left in it,

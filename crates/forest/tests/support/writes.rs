@@ -173,8 +173,18 @@ impl Write {
                 let goes = object.inherited_from.is_some() || cluster.changes_roles(name);
                 goes.then(|| Self::Delete(object.version.clone()))
             }
+            // It would be deleted and created again.
+            (Some((_, _, body)), Some(object))
+                if cluster.is_ending(name)
+                    && key.kind == bindings()
+                    && object.body != body
+                    && cluster.changes_roles(name) =>
+            {
+                Some(Self::Delete(object.version.clone()))
+            }
             (None, Some(object)) => {
-                object.inherited_from.is_some().then(|| Self::Delete(object.version.clone()))
+                let goes = object.inherited_from.is_some() && !cluster.outlasts_its_source(name, key);
+                goes.then(|| Self::Delete(object.version.clone()))
             }
             (Some(wanted), None) => Some(Self::Put(None, wanted)),
             (Some(wanted), Some(object)) => {

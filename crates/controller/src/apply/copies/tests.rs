@@ -85,6 +85,17 @@ async fn a_copy_that_cannot_be_updated_is_tried_deleted_and_created_again() {
 }
 
 #[tokio::test]
+async fn in_a_namespace_that_is_being_deleted_a_copy_that_cannot_be_updated_is_deleted() {
+    let mut ending = failure(403, "Forbidden", "the namespace is being terminated");
+    ending["details"] =
+        json!({ "causes": [{ "reason": "NamespaceTerminating", "message": "", "field": "" }] });
+    let server = Server::answering([immutable(), ending, deleted()]);
+    let result = apply(&to_be_replaced(), &server).await;
+    assert_eq!((&result.outcome, facts(&result)), (&Outcome::Done, vec!["gone 2".into()]));
+    assert_eq!(server.methods(), ["PUT", "POST dry", "DELETE"]);
+}
+
+#[tokio::test]
 async fn a_restriction_is_never_deleted_first() {
     let world = to_be_replaced();
     let action = action(&world);
@@ -97,6 +108,28 @@ async fn a_restriction_is_never_deleted_first() {
     let result = writer.replace(version, source, content).await;
     assert_eq!(server.methods(), ["PUT"]);
     assert!(refused(&result).contains("field is immutable"), "{result:?}");
+}
+
+/// Kubernetes would not count again what an update of the same limits keeps.
+#[tokio::test]
+async fn a_quota_of_a_user_is_not_taken_over_with_the_usage_that_it_records() {
+    let world = to_be_replaced();
+    let action = action(&world);
+    let Action::ReplaceCopy { key, version, source, content } = &action else { unreachable!("{action:?}") };
+    let tried = [copy("x", "", "new"), failure(403, "Forbidden", "exceeded quota: q")];
+    let written = [vec![deleted(), copy("3", "13", "new")], vec![copy("2", "12", "new")]];
+    let methods = [&["POST dry", "DELETE", "POST"][..], &["POST dry", "PUT"]];
+    for ((tried, written), methods) in tried.into_iter().zip(written).zip(methods) {
+        let server = Server::answering([tried].into_iter().chain(written));
+        let (client, namespace) = (server.client(), Name::from("leaf"));
+        let store = Store::new(client.clone(), "hnc-system");
+        let applier =
+            Applier { client: &client, namespace: &namespace, forest: &world.forest, store: &store };
+        let writer = CopyWriter { claims_usage: true, ..applier.copy(Form::Hnc, key) };
+        let result = writer.replace(version, source, content).await;
+        assert_eq!(result.outcome, Outcome::Done);
+        assert_eq!(server.methods(), methods);
+    }
 }
 
 #[tokio::test]

@@ -64,6 +64,9 @@ pub(super) fn changes(forest: &Forest, settings: &Settings, id: Id, scope: &Obje
                 let is_role =
                     |action: &Action| action.key().is_some_and(|key| forest.kind(key.kind).holds_rules());
                 changes.writes.separate_changed_bindings(is_role, |action| place.changes_access(action));
+                if forest.is_ending(id) {
+                    changes.writes.create_nothing();
+                }
             } else {
                 changes.writes.give_nothing_yet();
             }

@@ -17,7 +17,7 @@ type Pairs = BTreeMap<String, String>;
 /// The write, if the namespace differs from the set, or has a key that was applied and is not in the set any more.
 pub(super) fn change(forest: &Forest, settings: &Settings, id: Id) -> Option<Action> {
     let Reach::From(kind, upstream) = reach(forest, id) else { return None };
-    let (seen, live) = (forest.namespace(id)?, forest.labels(id)?);
+    let (seen, live) = (forest.lasting_namespace(id)?, forest.labels(id)?);
     let (labels, annotations) = wanted(forest, settings, [id, upstream], kind)?;
     let (mut old_labels, mut old_annotations) = (BTreeSet::new(), BTreeSet::new());
     if let Some(applied) = forest.accurate().applied(id) {

@@ -19,14 +19,15 @@ use crate::dialects::Forest;
 
 /// How far propagation reaches a namespace.
 pub(crate) enum Reach {
-    /// It is unmanaged, unknown or being deleted: nothing is written there.
+    /// It is unmanaged or unknown: nothing is written there.
     None,
     /// Nothing is written there, with one exception: if the upstream namespace is missing, copies whose source was deleted with its
     /// namespace are deleted.
     Frozen(Frozen),
     /// It has no upstream namespace: the copies in it are out of date.
     Alone,
-    /// Objects and labels come from the upstream namespace.
+    /// Objects and labels come from the upstream namespace. If it is being deleted, copies are changed and deleted, and nothing else is
+    /// written.
     From(EdgeKind, Id),
 }
 
@@ -34,7 +35,7 @@ pub(crate) enum Reach {
 /// cannot be one, or if one of the two is in another hierarchy, too. One that has passed to the other hierarchy is frozen while a
 /// namespace above it there is in both: its copies go when those of the other hierarchy can come.
 pub(crate) fn reach(forest: &Forest, id: Id) -> Reach {
-    if !forest.is_managed(id) || forest.lasting_namespace(id).is_none() {
+    if !forest.is_managed(id) || forest.namespace(id).is_none() {
         return Reach::None;
     }
     let is_crossed = |id| forest.tree.is_crossed(id);
@@ -134,7 +135,10 @@ impl<'a> Place<'a> {
                 _ => Decision::Leave,
             };
         };
-        let Some(object) = here else { return Decision::Write(upstream, source) };
+        let ends = self.forest.is_ending(self.id);
+        let Some(object) = here else {
+            return if ends { Decision::Leave } else { Decision::Write(upstream, source) };
+        };
         let hop = object.hop();
         if hop.is_some_and(|hop| hop.is_of(upstream, source)) {
             return Decision::Leave;
@@ -148,7 +152,7 @@ impl<'a> Place<'a> {
                 let is_copy = |hop: &Hop| hop.from.as_ref() == Some(upstream) || is_tampered(hop);
                 if is_followed(object) || hop.is_some_and(is_copy) || self.overwrites(key) {
                     Decision::Write(upstream, source)
-                } else if object.is_terminating() {
+                } else if object.is_terminating() || ends {
                     Decision::Leave
                 } else {
                     Decision::Report(upstream)
@@ -161,7 +165,9 @@ impl<'a> Place<'a> {
     /// Whether a copy that is kept equal to its source goes without one. A Role or a binding gives access until it is gone, so one
     /// that is being deleted is freed from what holds it.
     pub(super) fn must_go(&self, key: &ObjectKey, object: &Object) -> bool {
-        is_followed(object) && (!object.is_terminating() || self.forest.kind(key.kind).is_rbac())
+        is_followed(object)
+            && (!object.is_terminating() || self.forest.kind(key.kind).is_rbac())
+            && !self.forest.outlasts_its_source(self.id, key)
     }
 
     /// Whether a user's own object is overwritten. A user must not escape a restriction by taking its name.

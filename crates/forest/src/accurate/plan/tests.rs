@@ -235,6 +235,34 @@ fn what_a_source_loses_its_copies_lose() {
     assert_eq!(copies(&forest, "s"), ["replace RoleBinding b from r"]);
 }
 
+/// As in HNC's hierarchy, a Pod must not keep a right, or keep a restriction out, that is changed above.
+#[test]
+fn a_namespace_that_is_being_deleted_loses_what_is_withdrawn_and_gets_nothing_new() {
+    let mut forest = draw("r root team=a, s ^r !");
+    let kept = "s/Role/a=update<r s/RoleBinding/b=update<r s/ResourceQuota/n=update<r";
+    add(&mut forest, kept);
+    add(&mut forest, "r/Role/a=update r/Role/new=update r/ResourceQuota/n=update:2 r/RoleBinding/b=update:2");
+    assert_eq!(own(&forest, "s"), [""; 0], "no labels");
+    assert_eq!(
+        copies(&forest, "s"),
+        ["replace ResourceQuota n from r", "replace RoleBinding b from r"],
+        "nothing is created"
+    );
+
+    put(&mut forest, ["r", "Role", "a", "update", ""], &json!({ "content": "2" }), "2");
+    assert_eq!(
+        copies(&forest, "s"),
+        ["delete RoleBinding b", "replace ResourceQuota n from r", "replace Role a from r"],
+        "what had to be created again is deleted"
+    );
+
+    let mut forest = draw("r root, s ^r !");
+    add(&mut forest, kept);
+    assert_eq!(copies(&forest, "s"), ["delete RoleBinding b", "delete Role a"], "restrictions stay");
+    add(&mut forest, "r/Secret/x=update s/Secret/x=");
+    assert_eq!(plan(&forest, "s", &Scope::whole()).conflicts, [], "conflicts do not matter any more");
+}
+
 #[test]
 fn nothing_is_written_where_the_hierarchy_is_not_clear() {
     for (world, name, wanted) in [
@@ -243,7 +271,7 @@ fn nothing_is_written_where_the_hierarchy_is_not_clear() {
         ("r template, s ^r", "s", &[]),
         ("r ^s, s ^r", "s", &[]),
         ("s ^s", "s", &[]),
-        ("r root, s ^r !", "s", &[]),
+        ("r root, s ^r !", "s", &["delete Secret old"]),
         ("r root, kube-system ^r", "kube-system", &[]),
         // 15.9: an empty value is no label.
         ("r root, s accurate.cybozu.com/parent=", "s", &["delete Secret old"]),

@@ -48,6 +48,11 @@ impl<D: Clone> Writes<D> {
         }
     }
 
+    /// In a namespace that is being deleted, an object that should be deleted and created again is only deleted.
+    pub(crate) fn create_nothing(&mut self) {
+        self.gained_bindings.retain(|action| !matches!(action, Action::CreateCopy { .. }));
+    }
+
     /// If a binding changes while its Role is created, changed or deleted, then in any order its old subjects would for a moment
     /// have the new rules, or its new subjects the old ones. Such a binding is deleted first and created last.
     pub(crate) fn separate_changed_bindings(

@@ -177,6 +177,16 @@ impl Store {
         self.namespace(id).filter(|seen| !seen.terminating)
     }
 
+    /// Whether the namespace is being deleted: the API server changes and deletes objects in it, and creates none.
+    pub(crate) fn is_ending(&self, id: Id) -> bool {
+        self.namespace(id).is_some_and(|seen| seen.terminating)
+    }
+
+    /// Whether this copy stays until Kubernetes deletes it: a restriction where pods may still run.
+    pub(crate) fn outlasts_its_source(&self, id: Id, key: &ObjectKey) -> bool {
+        self.is_ending(id) && self.kind(key.kind).restricts()
+    }
+
     pub(crate) fn labels(&self, id: Id) -> Option<NamespaceLabels<'_>> {
         self.tree.labels(id)
     }

@@ -24,9 +24,9 @@ pub(super) struct Changes {
     pub(super) rights_wait: bool,
 }
 
-/// The writes for the objects in `scope`. There are none in a namespace that is unmanaged, unknown or being deleted, and none for
-/// kinds whose objects are not all known. In a frozen namespace, copies are only deleted, and only those that [`Reach::Frozen`]
-/// describes. Bindings, and the initial admin (`admin_comes`), come after all restrictions, which are planned in every scope.
+/// The writes for the objects in `scope`. There are none in a namespace that is unmanaged or unknown, and none for kinds whose objects
+/// are not all known. In one that is being deleted, nothing is created, so that bindings wait for no restriction. In a
+/// frozen namespace, copies are only deleted, and only those that [`Reach::Frozen`] describes. Bindings, and the initial admin (`admin_comes`), come after all restrictions, which are planned in every scope.
 pub(super) fn changes(forest: &Forest, id: Id, scope: &ObjectScope, admin_comes: bool) -> Changes {
     let mut changes = Changes { rights_wait: admin_comes, ..Changes::default() };
     if !forest.is_configured() || (*scope == ObjectScope::None && !admin_comes) {
@@ -55,7 +55,8 @@ pub(super) fn changes(forest: &Forest, id: Id, scope: &ObjectScope, admin_comes:
     for key in place.keys(scope).into_iter().filter(|key| is_known(key) && !waits(key)) {
         changes.add(&place, key);
     }
-    let gains = admin_comes || !changes.writes.gained_bindings.is_empty();
+    let ends = forest.is_ending(id);
+    let gains = admin_comes || !ends && !changes.writes.gained_bindings.is_empty();
     if gains {
         let others = restrictions::keys(&place).filter(|key| is_known(key) && !scope.includes(key));
         let others: BTreeSet<ObjectKey> = others.cloned().collect();
@@ -69,6 +70,9 @@ pub(super) fn changes(forest: &Forest, id: Id, scope: &ObjectScope, admin_comes:
     }
     let is_role = |action: &Action| action.key().is_some_and(|key| forest.kind(key.kind).holds_rules());
     changes.writes.separate_changed_bindings(is_role, |action| place.changes_access(action));
+    if ends {
+        changes.writes.create_nothing();
+    }
     let awaited = if gains { restrictions::first_awaited(&place) } else { None };
     changes.rights_wait =
         awaited.is_some_and(|first| changes.hold_bindings_back(&place, first) || admin_comes);
@@ -85,7 +89,7 @@ impl Changes {
         is_meant: impl Fn(&ObjectKey) -> bool,
     ) {
         let forsaken = |key: &ObjectKey| match forest.object(id, key) {
-            Some(Object::Copy(copy)) if parent_is_missing && is_forsaken(forest, key, copy) => {
+            Some(Object::Copy(copy)) if parent_is_missing && is_forsaken(forest, id, key, copy) => {
                 Some(copy.version.get())
             }
             _ => None,

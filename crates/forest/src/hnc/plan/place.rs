@@ -18,19 +18,20 @@ use crate::hnc::exceptions::Withheld;
 
 /// How far propagation reaches a namespace.
 pub(crate) enum Reach<'a> {
-    /// It is unmanaged, unknown or being deleted: nothing is written there.
+    /// It is unmanaged or unknown: nothing is written there.
     None,
     /// It is frozen: it is halted (it has a fault of its own), or an ancestor is halted. `root` is the nearest halted namespace.
     /// No copy is written or deleted there, with one exception (`forsakes`): if the parent of `root` is missing, copies are deleted
     /// that are forsaken ([`is_forsaken`]).
     Frozen { root: Id, forsakes: bool },
-    /// Propagation works as usual.
+    /// Propagation works as usual, but for one that is being deleted: there copies are changed and deleted, and none is created.
+    /// Pods may run in it for as long as a user likes, with the rights and restrictions that the copies give. So restrictions stay.
     Full(Place<'a>),
 }
 
 /// How far propagation reaches this namespace.
 pub(crate) fn reach(forest: &Forest, id: Id) -> Reach<'_> {
-    if !forest.is_managed(id) || forest.lasting_namespace(id).is_none() {
+    if !forest.is_managed(id) || forest.namespace(id).is_none() {
         return Reach::None;
     }
     match forest.halted_at(id) {
@@ -42,19 +43,20 @@ pub(crate) fn reach(forest: &Forest, id: Id) -> Reach<'_> {
 }
 
 /// Whether the source of a copy was deleted with its namespace. A binding gives access, so that it is enough if its source was deleted.
-pub(crate) fn is_forsaken(forest: &Forest, key: &ObjectKey, copy: &Copy) -> bool {
+pub(crate) fn is_forsaken(forest: &Forest, id: Id, key: &ObjectKey, copy: &Copy) -> bool {
     let is_gone = |namespace: Id| {
         forest.namespace(namespace).is_none()
             || forest.kind(key.kind).binds_subjects()
                 && forest.is_managed(namespace)
                 && forest.object(namespace, key).is_none()
     };
-    forest.id(&copy.inherited_from).is_none_or(is_gone) && !copy.terminating
+    let stays = copy.terminating || forest.outlasts_its_source(id, key);
+    forest.id(&copy.inherited_from).is_none_or(is_gone) && !stays
 }
 
 /// The decision about one object in a namespace that is not frozen.
 pub(crate) enum Decision<'a> {
-    /// No write: it is as desired, or is being deleted.
+    /// No write: it is as desired, or it or its namespace is being deleted.
     Leave,
     /// Delete the copy.
     Delete(&'a CompactVersion),
@@ -121,6 +123,18 @@ impl<'a> Place<'a> {
 
     /// The decision about this object: it should be a copy of the top-most eligible source.
     pub(crate) fn decide(&self, key: &ObjectKey) -> Decision<'a> {
+        let decision = self.compared(key);
+        let is_left = match decision {
+            Decision::Write(..) => self.object(key).is_none(),
+            Decision::Report(_) => true,
+            Decision::Delete(_) => self.forest.outlasts_its_source(self.id, key),
+            Decision::Leave => false,
+        };
+        if is_left && self.forest.is_ending(self.id) { Decision::Leave } else { decision }
+    }
+
+    /// The decision in a namespace that is not being deleted.
+    fn compared(&self, key: &ObjectKey) -> Decision<'a> {
         let source = self.source(key);
         match (source, self.object(key)) {
             // An object that is being deleted is replaced too: otherwise a finalizer could keep it. It may also be a copy from

@@ -368,13 +368,13 @@ fn what_is_halted_keeps_its_objects() {
 }
 
 #[test]
-fn a_terminating_namespace_is_left_alone() {
+fn in_a_terminating_namespace_nothing_is_created_and_labels_stay() {
     let mut cluster = Cluster::draw("root, child!:root, leaf:child");
     cluster.role("root", "r", "x");
     cluster.put("child", &key("r2"), Some("nobody"), rules("x"));
     let forest = cluster.forest();
     // Its status is shown on what there is already.
-    assert_eq!(planned(&forest, "child"), ["report [leaf] []"]);
+    assert_eq!(planned(&forest, "child"), ["report [leaf] []", "off delete r2"]);
     assert_eq!(planned(&forest, "leaf").last().unwrap(), "both create r from root");
 
     let mut cluster = Cluster::draw("top!, child:top");

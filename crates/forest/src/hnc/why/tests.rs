@@ -216,7 +216,7 @@ fn annotations_and_modes_are_named() {
 #[test]
 fn a_namespace_may_be_the_reason() {
     let comes = COMES;
-    let cases: [(&str, Happens, &str, String); 8] = [
+    let cases: [(&str, Happens, &str, String); 9] = [
         (
             "that of the installation",
             |_| {},
@@ -234,7 +234,16 @@ fn a_namespace_may_be_the_reason() {
             "one that is going",
             |it| drop(it.terminate("leaf")),
             "leaf",
-            format!("copy of root -> as it is: the namespace is being deleted; {comes}"),
+            format!("copy of root -> copy of root; {comes}"),
+        ),
+        (
+            "one that is going, from which the copy is gone",
+            |it| {
+                it.terminate("leaf");
+                it.remove_object("leaf", &role_key("r"));
+            },
+            "leaf",
+            format!("nothing -> as it is: the namespace is being deleted; {comes}"),
         ),
         (
             "an ancestor is halted: what is missing does not come",

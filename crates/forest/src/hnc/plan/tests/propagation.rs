@@ -411,3 +411,39 @@ fn names_of_roles_that_are_excluded_keep_bindings_where_they_are() {
     let removed = KindSettings::new(Kind::role(), Mode::Remove);
     assert_eq!(objects(&configured(&cluster, removed).0, "child"), [""; 0]);
 }
+
+/// A right that is withdrawn above is withdrawn where a Pod holds up the deletion too. Otherwise its user could edit what the namespaces
+/// below get from there.
+#[test]
+fn what_is_withdrawn_above_goes_from_a_namespace_that_is_being_deleted() {
+    let mut cluster = Cluster::draw("root, mid:root, leaf:mid");
+    cluster.role("root", "r", "x");
+    for name in ["b-gone", "b-less", "b-same"] {
+        cluster.put("root", &key(name), None, binds_everywhere("grace"));
+    }
+    settle(&mut cluster);
+    cluster.terminate("mid");
+    cluster.remove_object("root", &key("b-gone"));
+    cluster.put("root", &key("b-less"), None, binds_everywhere("other"));
+    cluster.put("root", &key("b-new"), None, binds_everywhere("other"));
+    let written = ["off delete b-gone", "on replace b-less from root"];
+    assert_eq!(objects(&cluster.forest(), "mid"), written, "nothing is created");
+
+    cluster.remove_object("mid", &key("b-less"));
+    cluster.remove_hierarchy("mid");
+    assert_eq!(
+        objects(&cluster.forest(), "mid"),
+        ["off delete b-gone"],
+        "what Kubernetes has deleted stays away"
+    );
+}
+
+#[test]
+fn a_changed_binding_of_a_changed_role_is_not_created_again_in_a_namespace_that_is_being_deleted() {
+    let mut cluster = bound();
+    settle(&mut cluster);
+    cluster.terminate("child");
+    cluster.role("root", "r", "y");
+    cluster.binding("root", "b", "r", "other");
+    assert_eq!(objects(&cluster.forest(), "child"), ["off delete b", "both replace r from root"]);
+}

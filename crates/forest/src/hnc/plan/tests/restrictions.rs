@@ -205,3 +205,27 @@ fn the_labels_of_an_anchor_come_before_bindings_whatever_the_hierarchy_says() {
         assert_eq!(planned(&cluster.forest(), name), plan, "no label changes in {name}");
     }
 }
+
+#[test]
+fn a_restriction_is_tightened_in_a_namespace_that_is_being_deleted_and_no_right_waits_for_it() {
+    let mut cluster = restricted("root, child:root");
+    settle_enforced(&mut cluster);
+    cluster.terminate("child");
+    quota(&mut cluster, "root", "1");
+    cluster.binding("root", "b", "r", "v");
+    assert_eq!(turn(&mut cluster, "child"), ["off replace size from root", "on replace b from root"]);
+}
+
+/// In a cascading deletion, Kubernetes may delete what is above while pods below still end.
+#[test]
+fn a_restriction_in_a_namespace_that_is_being_deleted_outlasts_its_source() {
+    let mut cluster = restricted("root, child:root");
+    settle_enforced(&mut cluster);
+    cluster.terminate("child");
+    cluster.remove_object("root", &quota_key("size"));
+    cluster.remove_object("root", &key("b"));
+    assert_eq!(turn(&mut cluster, "child"), ["off delete b"]);
+    cluster.remove_object("root", &key("r"));
+    cluster.remove_namespace("root");
+    assert_eq!(turn(&mut cluster, "child").last().unwrap(), "off delete r");
+}
