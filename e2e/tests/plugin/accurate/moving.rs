@@ -103,6 +103,9 @@ async fn what_is_refused_changes_nothing() {
         ("sub graft ar-sub ar-to", "Error: ar-sub is a sub-namespace of ar-from, so it cannot be grafted\n"),
         ("sub graft ar-from ar-to", "there are sub-namespaces under ar-from"),
         ("sub cut ar-from", "Error: ar-from is not a sub-namespace\n"),
+        ("ns set-type kube-system root", "so it is in no hierarchy"),
+        ("template set kube-system ar-to", "so it is in no hierarchy"),
+        ("sub create ar-child kube-system", "so it has no sub-namespaces"),
     ] {
         let refused = world.run(words).await;
         assert_eq!((refused.code, &*refused.stdout), (Some(1), ""), "{words}: {refused:?}");

@@ -81,6 +81,9 @@ impl Review<'_> {
     fn create(&self) -> Check {
         let Request { namespace, name, .. } = self.request;
         let forest = self.forest;
+        if let Some(why) = forest.settings().unmanaged(namespace) {
+            return Err(forbidden(format!("namespace {namespace} {why}, so it has no sub-namespaces")));
+        }
         if matches!(presence(forest, namespace, self.answers)?, Presence::Absent) {
             return Err(Denial::internal(format!("namespace {namespace:?} does not exist")).into());
         }

@@ -6,7 +6,7 @@ use hns_api::accurate::labels::{TYPE_ROOT, TYPE_TEMPLATE};
 use super::place::{self, Mode, Place};
 use crate::failure::Done;
 use crate::session::Session;
-use crate::{Failure, Terminal};
+use crate::{Failure, Terminal, published};
 
 /// Set the type of a namespace.
 #[derive(Debug, Args)]
@@ -43,6 +43,9 @@ pub(crate) struct UnsetTemplate {
 pub(crate) async fn set_type(arguments: &SetType, session: &Session, terminal: &Terminal) -> Done {
     let SetType { namespace, kind } = arguments;
     let kind = label_of(kind)?;
+    if kind.is_some() {
+        refuse_excluded(session, namespace).await?;
+    }
     let changes = set(session, namespace, |place| Place { kind: kind.map(str::to_owned), ..place }).await?;
     terminal.line(if changes { "success" } else { "nothing to do" });
     Ok(())
@@ -50,6 +53,7 @@ pub(crate) async fn set_type(arguments: &SetType, session: &Session, terminal: &
 
 pub(crate) async fn set_template(arguments: &SetTemplate, session: &Session, terminal: &Terminal) -> Done {
     let SetTemplate { namespace, template } = arguments;
+    refuse_excluded(session, namespace).await?;
     set(session, namespace, |place| Place { template: Some(template.clone()), ..place }).await?;
     terminal.line(&format!("set {template} as a template of {namespace}"));
     Ok(())
@@ -65,6 +69,16 @@ pub(crate) async fn unset_template(
         terminal.line(&format!("unset template for {namespace}"));
     }
     Ok(())
+}
+
+/// No webhook judges requests about excluded namespaces, and the label would have no effect.
+async fn refuse_excluded(session: &Session, namespace: &str) -> Done {
+    match published::settings(session).await.0.unmanaged(namespace) {
+        Some(why) => {
+            Err(Failure::new(format!("Error: namespace {namespace} {why}, so it is in no hierarchy")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Returns whether this changed anything.

@@ -41,6 +41,9 @@ pub(super) async fn run(arguments: &Arguments, edges: Edges, session: &Session, 
     let listed = listed.map_err(|problem| failed("namespaces cannot be listed", &problem))?;
     let namespaces: Vec<ObjectMeta> = listed.into_iter().map(|it| it.metadata).collect();
     let trees = trees(&namespaces, edges, arguments.root.as_deref())?;
+    if trees.is_empty() {
+        terminal.note(&format!("no namespace has the label {TYPE}={}", edges.top));
+    }
     match arguments.output {
         None => terminal.print(&text(&trees)),
         form => terminal.print(&drawn(&trees, form, terminal)?),

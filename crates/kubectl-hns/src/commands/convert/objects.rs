@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use forest::exclusion::OBJECTS_OF_EVERY_NAMESPACE;
 use forest::{Kind, Mode, Name};
 use hns_api::accurate::annotations::{FROM, PROPAGATE};
 use hns_api::annotations::{PROPAGATE as EXCEPTIONS, PROPAGATE_ALL, PROPAGATE_NONE};
@@ -13,9 +14,6 @@ use super::tree::Tree;
 use crate::Failure;
 use crate::configured_kinds::ConfiguredKinds;
 use crate::lines::first;
-
-/// Objects of these names are never copied by HNC.
-const NEVER: [&str; 2] = ["kube-root-ca.crt", "istio-ca-root-cert"];
 
 /// How many objects a message names; it counts the rest.
 const NAMED: usize = 20;
@@ -55,6 +53,9 @@ impl Findings {
         has_children: bool,
         object: &ObjectMeta,
     ) {
+        if is_in_every_namespace(kind, object) {
+            return;
+        }
         let key = (kind.group_resource(), object.name.clone().unwrap_or_default(), namespace.clone());
         match finding(mode, has_children, object) {
             Some(Finding::Spreads) => self.spreads.push(shown(&key)),
@@ -126,6 +127,12 @@ fn annotation<'a>(object: &'a ObjectMeta, key: &str) -> Option<&'a str> {
     object.annotations.as_ref()?.get(key).map(String::as_str).filter(|it| !it.is_empty())
 }
 
+/// HNC never copies these.
+fn is_in_every_namespace(kind: &Kind, object: &ObjectMeta) -> bool {
+    let is_it = |(of, name): &(&str, &str)| *kind.kind == **of && object.name.as_deref() == Some(*name);
+    kind.group.is_empty() && OBJECTS_OF_EVERY_NAMESPACE.iter().any(is_it)
+}
+
 fn is_excepted(object: &ObjectMeta) -> bool {
     EXCEPTIONS.iter().any(|key| annotation(object, key).is_some())
 }
@@ -147,8 +154,7 @@ fn is_copy(object: &ObjectMeta) -> bool {
 
 /// Whether HNC may copy it: it is no copy.
 fn is_source(object: &ObjectMeta) -> bool {
-    let is_never = object.name.as_deref().is_some_and(|name| NEVER.contains(&name));
-    annotation(object, FROM).is_none() && !is_copy(object) && !is_never
+    annotation(object, FROM).is_none() && !is_copy(object)
 }
 
 /// `mode` is HNC's for the kind, if it is configured.

@@ -43,6 +43,10 @@ fn one_is_created_below_roots_and_sub_namespaces_only() {
         ("n/a", "namespace n is neither a root nor a sub namespace"),
         ("t/a", "namespace t is neither a root nor a sub namespace"),
         ("i/a", "namespace i is neither a root nor a sub namespace"),
+        (
+            "kube-system/a",
+            "namespace kube-system is excluded by excludedNamespaces in the settings of hns, so it has no sub-namespaces",
+        ),
         ("lost/a", "namespace gone is not found"),
         ("none/a", "500: namespace \"none\" does not exist"),
         (
