@@ -20,7 +20,8 @@ use forest::accurate::AccurateAction;
 use forest::core::plan::{Action, Plan, Step};
 use forest::plan::HncAction;
 use forest::{Fact, Name, Scope, Version};
-use futures::{StreamExt, stream};
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use hns_cluster::configured_kinds::Configuration;
 use hns_cluster::handle::{ForestHandle, ForestWriter};
 use hns_cluster::stored::Store;
@@ -31,7 +32,7 @@ use tokio::sync::watch::Receiver;
 pub(crate) use self::initial_pass::{InitialPass, has_every_list, is_listed};
 use self::probe::sets_included_label;
 use self::read::ReadLock;
-use self::shares::Shares;
+use self::shares::{Shares, UnderWay};
 use self::write::Written;
 use crate::apply::{Applier, Outcome};
 use crate::dialect::Dialect;
@@ -255,9 +256,7 @@ impl Executor {
             }
             is_labelled |= actions.iter().any(sets_included_label);
             let actions = actions.into_iter().map(|action| with_version(action, version.as_ref()));
-            let writes = actions.map(|action| async move { (self.write(namespace, &action).await, action) });
-            let written: Vec<(Written, Action<D>)> =
-                stream::iter(writes).buffer_unordered(under_way.writes()).collect().await;
+            let written = self.write_all(namespace, actions, &under_way).await;
             self.withdraw_refused(namespace, &written).await;
             let progress = written.iter().map(|(it, _)| it.progress).max().unwrap_or(Progress::Complete);
             for (_, action) in written.iter().filter(|(it, _)| it.progress != Progress::Complete) {
@@ -270,6 +269,26 @@ impl Executor {
             worst = worst.max(progress);
         }
         worst
+    }
+
+    /// Makes the writes of a step, no more at a time than the share of this plan.
+    async fn write_all<D: Dialect>(
+        &self,
+        namespace: &Name,
+        mut actions: impl Iterator<Item = Action<D>> + Send,
+        under_way: &UnderWay,
+    ) -> Vec<(Written, Action<D>)> {
+        let (mut in_flight, mut written) = (FuturesUnordered::new(), Vec::new());
+        loop {
+            let free = under_way.writes().saturating_sub(in_flight.len());
+            for action in actions.by_ref().take(free) {
+                in_flight.push(async move { (self.write(namespace, &action).await, action) });
+            }
+            match in_flight.next().await {
+                Some(done) => written.push(done),
+                None => return written,
+            }
+        }
     }
 
     /// Where the API server refuses a replacement or fails to process it, the old copy must not keep giving what the source has

@@ -167,12 +167,12 @@ impl Guard {
         state.epoch += 1;
     }
 
-    /// Registrations and policies are written: API servers use no earlier ones after [`ENFORCED_AFTER`].
-    pub(crate) fn written(&self) {
+    /// Registrations or policies were written, or none has to be: API servers use no earlier ones after [`ENFORCED_AFTER`].
+    pub(crate) fn written(&self, changed: bool) {
         let Some(shared) = &self.shared else { return };
         let until = Instant::now() + ENFORCED_AFTER;
-        for outdated in shared.state.lock().left.values_mut() {
-            outdated.get_or_insert(until);
+        for outdated in shared.state.lock().left.values_mut().filter(|it| changed || it.is_none()) {
+            *outdated = Some(until);
         }
     }
 }
@@ -241,12 +241,15 @@ mod tests {
         let GuardState::Probe(between) = guard.state(&kind, &leaf, &key) else { panic!("no probe was sent") };
         tokio::time::advance(ENFORCED_AFTER).await;
         assert!(!guard.probe_refused(&kind, between), "the change is not written");
-        guard.written();
+        guard.written(true);
         guard.kinds_changed(&[], &[secrets()]);
         let GuardState::Probe(now) = guard.state(&kind, &leaf, &key) else { panic!("no probe was sent") };
         assert!(!guard.probe_refused(&kind, now), "API servers may not have loaded it");
         tokio::time::advance(ENFORCED_AFTER).await;
-        guard.written();
+        guard.written(true);
+        assert!(!guard.probe_refused(&kind, now), "the webhooks follow the policies");
+        tokio::time::advance(ENFORCED_AFTER).await;
+        guard.written(false);
         assert!(guard.probe_refused(&kind, now));
         assert_eq!(guard.state(&kind, &leaf, &key), GuardState::Guarded);
     }

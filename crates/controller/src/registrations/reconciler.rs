@@ -171,9 +171,7 @@ impl RegistrationReconciler {
         loop {
             let plan = self.next_plan();
             if plan.writes.is_empty() {
-                if !self.state.policies_failed {
-                    self.guard.written();
-                }
+                self.guard.written(false);
                 if !self.state.paused && plan.problems.is_empty() {
                     self.state.settle();
                 }
@@ -187,6 +185,7 @@ impl RegistrationReconciler {
                 }
                 failed |= !self.write(write).await;
             }
+            self.guard.written(true);
             // If policies cannot be written, the webhook must review all requests now, not after a retry.
             let is_alone_now = self.state.policies_failed && !alone_before;
             if failed && !is_alone_now {

@@ -185,6 +185,9 @@ impl State {
 
 /// Where the upstream namespace is missing, copies go with the namespace of their source.
 fn touch_forsaken(store: &Store, name: &Name, change: &mut Change) {
+    if change.everything {
+        return;
+    }
     let is_from = |object: &Object| object.hop().is_some_and(|hop| hop.from.as_ref() == Some(name));
     for orphan in store.tree.hop_orphans() {
         if store.objects_at(orphan).any(|(_, object)| is_from(object)) {

@@ -146,21 +146,24 @@ impl Forest {
     }
 
     /// The number of namespaces below `root`; `None` if they are more than `most`. The subnamespaces of anchors of other names than
-    /// `child` count before they exist, and so do the namespaces that wait for them.
+    /// `child` count before they exist, and so do the namespaces that wait for them. Those below `child` do not count.
     fn count_below(&self, root: &Name, most: usize, child: &Name, turn: u64) -> Option<usize> {
         let Some(root) = self.id(root) else { return Some(0) };
+        let own = BTreeSet::from_iter(self.id(child).map(|id| self.descendants(id)).unwrap_or_default());
+        let enough = most.saturating_add(own.len());
         // While the root is missing, its children are orphans, and both below it and in its place.
-        let mut below = BTreeSet::from_iter(self.few_descendants(root, most)?);
+        let mut below = BTreeSet::from_iter(self.few_descendants(root, enough)?);
         for orphan in self.tree.orphans().filter(|it| self.place(*it).contains(&root)) {
             below.insert(orphan);
-            below.extend(self.few_descendants(orphan, most)?);
+            below.extend(self.few_descendants(orphan, enough)?);
         }
         let holders = below.iter().chain([&root]);
         let waiting: BTreeSet<&Name> =
             holders.flat_map(|holder| self.waiting(*holder, turn)).filter(|it| *it != child).collect();
         for id in waiting.iter().filter_map(|it| self.id(it)) {
-            below.extend(self.few_descendants(id, most)?);
+            below.extend(self.few_descendants(id, enough)?);
         }
+        below.retain(|id| !own.contains(id));
         let count = below.len() + waiting.len();
         (count <= most).then_some(count)
     }

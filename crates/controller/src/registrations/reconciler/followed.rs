@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn changes_of_the_propagated_kinds_are_sent() {
+    async fn changes_of_the_protected_kinds_are_sent() {
         let settings = Settings::new("hnc-system", [""; 0], ".*").unwrap();
         let forest = Forest::unconfigured(Arc::new(settings));
         let (writer, handle) = ForestWriter::new(forest, Box::new(|_| {}));
@@ -139,7 +139,7 @@ mod tests {
         };
         writer.tell([Fact::Kinds(configuration())]);
         kinds.changed().await.unwrap();
-        let expected = Some(pairs(&[("", "secrets"), ("x.io", "things")]));
+        let expected = Some(pairs(&[("", "events"), ("", "secrets"), ("x.io", "things")]));
         assert_eq!(kinds.borrow_and_update().kinds, expected);
 
         let mut reversed = configuration();

@@ -64,6 +64,8 @@ fn an_orphan_stays_within_the_limits_of_its_tree() {
     assert!(refused(&of_number, "c", "new").unwrap().contains("it has 2, and this would add 1"));
     assert!(refused(&of_number, "r", "new").is_some(), "it is counted");
     assert_eq!(refused(&of_number, "r", "b"), None, "it comes back");
+    assert!(refused(&of_number, "r", "a").unwrap().contains("it has 0, and this would add 3"));
+    assert_eq!(refused(&with(&cluster, (Some(3), None, None)), "r", "a"), None, "so does its parent");
     assert!(refused(&with(&cluster, (None, Some(3), None)), "c", "new").unwrap().contains("would be 4"));
     assert!(refused(&with(&cluster, (None, None, Some("[a-c]"))), "b", "new").is_some());
 }
