@@ -31,7 +31,7 @@ async fn kinds_follow_the_configuration_and_nothing_else_is_touched() {
         ("limitranges", "Remove"),
     ];
     configure(&objects, &modes).await;
-    let more = ["/configmaps", "/secrets", ENFORCED[0], ENFORCED[1]];
+    let more = ["/configmaps", "/limitranges", "/secrets", ENFORCED[0], ENFORCED[1]];
     until_kinds_are(&objects, &more).await;
     let update = |of: &str| format!("update {of}");
     let [policies, webhooks] =
@@ -52,7 +52,7 @@ async fn kinds_follow_the_configuration_and_nothing_else_is_touched() {
     .unwrap();
 
     configure(&objects, &modes[1..]).await;
-    until_kinds_are(&objects, &["/configmaps", ENFORCED[0], ENFORCED[1]]).await;
+    until_kinds_are(&objects, &["/configmaps", "/limitranges", ENFORCED[0], ENFORCED[1]]).await;
     configure(&objects, &[]).await;
     until_kinds_are(&objects, &ENFORCED).await;
     assert_eq!(objects.get(VALIDATING).await.unwrap()["webhooks"], before["webhooks"]);
