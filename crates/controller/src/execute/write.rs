@@ -67,7 +67,8 @@ impl Executor {
         result: WriteResult,
     ) -> Written {
         let WriteResult { outcome, facts } = result;
-        let is_known = self.forest.read(|it| action.key().is_some_and(|key| it.has_failed(namespace, key)));
+        let is_known = matches!(outcome, Outcome::Refused(_) | Outcome::Transient(..))
+            && self.forest.read(|it| action.key().is_some_and(|key| it.has_failed(namespace, key)));
         log(namespace, action, &outcome, is_known);
         self.record_quota_events(namespace, action, &outcome);
         let is_persistent =
