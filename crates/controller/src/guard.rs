@@ -62,9 +62,22 @@ struct State {
     epoch: u64,
     guarded: BTreeSet<Resource>,
     waiting: HashMap<Resource, Waiting>,
-    /// The kinds that left the registrations, and when no API server uses their earlier registrations any more: `None` until the later ones
-    /// are written.
-    left: HashMap<Resource, Option<Instant>>,
+    /// The kinds that left the registrations, also those that have returned.
+    left: HashMap<Resource, Left>,
+}
+
+/// A kind that left the registrations.
+#[derive(Debug, Default)]
+struct Left {
+    /// When no API server uses the earlier registrations any more: `None` until the later ones are written.
+    until: Option<Instant>,
+    has_returned: bool,
+}
+
+impl Left {
+    fn is_over(&self) -> bool {
+        self.until.is_some_and(|until| until <= Instant::now())
+    }
 }
 
 /// A kind whose copies are not guarded yet.
@@ -111,8 +124,7 @@ impl Guard {
     pub(crate) fn probe_refused(&self, kind: &Resource, epoch: u64) -> bool {
         let Some(shared) = &self.shared else { return true };
         let mut state = shared.state.lock();
-        let is_outdated = |until: &Option<Instant>| until.is_some_and(|until| until <= Instant::now());
-        if state.epoch != epoch || !state.left.get(kind).is_none_or(is_outdated) {
+        if state.epoch != epoch || !state.left.get(kind).is_none_or(Left::is_over) {
             return false;
         }
         state.left.remove(kind);
@@ -162,17 +174,22 @@ impl Guard {
         let Some(shared) = &self.shared else { return };
         let mut state = shared.state.lock();
         state.guarded.retain(|kind| after.contains(kind));
+        for (_, left) in state.left.iter_mut().filter(|(kind, _)| after.contains(kind)) {
+            left.has_returned = true;
+        }
         let left = before.iter().filter(|kind| !after.contains(kind));
-        state.left.extend(left.map(|kind| (kind.clone(), None)));
+        state.left.extend(left.map(|kind| (kind.clone(), Left::default())));
         state.epoch += 1;
     }
 
-    /// Registrations or policies were written, or none has to be: API servers use no earlier ones after [`ENFORCED_AFTER`].
+    /// Registrations or policies were written, or none has to be: API servers use no earlier ones after [`ENFORCED_AFTER`]. What is written
+    /// after a kind has returned includes it, so its time is not extended.
     pub(crate) fn written(&self, changed: bool) {
         let Some(shared) = &self.shared else { return };
-        let until = Instant::now() + ENFORCED_AFTER;
-        for outdated in shared.state.lock().left.values_mut().filter(|it| changed || it.is_none()) {
-            *outdated = Some(until);
+        let until = Some(Instant::now() + ENFORCED_AFTER);
+        let is_later = |left: &&mut Left| left.until.is_none() || (changed && !left.has_returned);
+        for left in shared.state.lock().left.values_mut().filter(is_later) {
+            left.until = until;
         }
     }
 }
@@ -242,15 +259,15 @@ mod tests {
         tokio::time::advance(ENFORCED_AFTER).await;
         assert!(!guard.probe_refused(&kind, between), "the change is not written");
         guard.written(true);
+        tokio::time::advance(ENFORCED_AFTER).await;
+        guard.written(true);
         guard.kinds_changed(&[], &[secrets()]);
+        guard.written(true);
         let GuardState::Probe(now) = guard.state(&kind, &leaf, &key) else { panic!("no probe was sent") };
         assert!(!guard.probe_refused(&kind, now), "API servers may not have loaded it");
         tokio::time::advance(ENFORCED_AFTER).await;
         guard.written(true);
-        assert!(!guard.probe_refused(&kind, now), "the webhooks follow the policies");
-        tokio::time::advance(ENFORCED_AFTER).await;
-        guard.written(false);
-        assert!(guard.probe_refused(&kind, now));
+        assert!(guard.probe_refused(&kind, now), "what is written after the return does not extend the time");
         assert_eq!(guard.state(&kind, &leaf, &key), GuardState::Guarded);
     }
 }
