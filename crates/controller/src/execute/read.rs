@@ -9,9 +9,13 @@ use tokio::sync::Mutex;
 use super::{Executor, Progress};
 use crate::apply::Outcome;
 
-/// Lets one plan read at a time: several namespaces may need the same sources, and only the first one must read them. Clones
-/// share the lock.
+/// Lets one plan read a few sources at a time: several namespaces may need the same sources, and only the first one must read
+/// them. Clones share the lock.
 pub(crate) type ReadLock = Arc<Mutex<()>>;
+
+/// How many sources are read at a time. Reads and writes wait for their permits in the order of their requests, so that the
+/// sources of one team must not request them all at once.
+const READS_IN_FLIGHT: usize = 16;
 
 impl Executor {
     /// Reads these sources of copies for `namespace` into the forest. Afterwards the namespace must be planned again.
@@ -19,13 +23,16 @@ impl Executor {
         if sources.is_empty() {
             return Progress::Complete;
         }
-        let _locked = self.read_lock.lock().await;
-        let missing: Vec<&(Name, ObjectKey)> = self.forest.read(|forest| {
-            sources.iter().filter(|(namespace, key)| forest.is_unread(namespace, key)).collect()
-        });
-        let read =
-            join_all(missing.into_iter().map(|(from, key)| self.read_source(namespace, from, key))).await;
-        read.into_iter().fold(Progress::Conflict, Progress::max)
+        let mut worst = Progress::Conflict;
+        for sources in sources.chunks(READS_IN_FLIGHT) {
+            let _locked = self.read_lock.lock().await;
+            let missing: Vec<&(Name, ObjectKey)> = self.forest.read(|forest| {
+                sources.iter().filter(|(namespace, key)| forest.is_unread(namespace, key)).collect()
+            });
+            let read = missing.into_iter().map(|(from, key)| self.read_source(namespace, from, key));
+            worst = join_all(read).await.into_iter().fold(worst, Progress::max);
+        }
+        worst
     }
 
     async fn read_source(&self, namespace: &Name, from: &Name, key: &ObjectKey) -> Progress {
