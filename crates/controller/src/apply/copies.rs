@@ -150,7 +150,7 @@ impl CopyWriter<'_> {
             }
             Err(error) => {
                 let failed = self.failed("update", error).await;
-                if self.is_replaced_in_any_version() && self.is_held_up(&failed, version) {
+                if self.is_replaced_in_any_version() && self.is_replacement_held_up(&failed, version) {
                     return Box::pin(self.replace(&of_any_version(version), source, content)).await;
                 }
                 failed
@@ -187,16 +187,13 @@ impl CopyWriter<'_> {
         }
     }
 
-    /// Whether a write failed only because somebody has changed the version of the copy.
+    /// Whether the deletion of a copy failed only because somebody has changed its version.
     ///
     /// Nobody else can change the content of HNC's copies. Users may change the copies of Accurate's API, and may do so
-    /// in a loop. That must not delay the removal of a binding or the update of a restriction.
+    /// in a loop. That must not delay the removal of a binding or of a restriction.
     fn is_held_up(&self, failed: &WriteResult, version: &Version) -> bool {
-        let [Fact::Object(_, found)] = &*failed.facts else { return false };
-        let same = failed.outcome == Outcome::Conflict
-            && found.version.uid == version.uid
-            && !version.resource_version.is_empty();
-        same && match self.form {
+        let Some(found) = only_version_differs(failed, version) else { return false };
+        match self.form {
             Form::Hnc => found.content.as_ref().is_some_and(|content| {
                 let would_lose =
                     |forest: &Forest| forest.would_overwrite(self.namespace, self.key, content.digest);
@@ -207,6 +204,12 @@ impl CopyWriter<'_> {
                     && found.hop.as_ref().is_some_and(|hop| hop.from.is_some())
             }
         }
+    }
+
+    /// The same for a replacement. A restriction replaces users' own objects too, whatever users change in these meanwhile.
+    fn is_replacement_held_up(&self, failed: &WriteResult, version: &Version) -> bool {
+        self.is_held_up(failed, version)
+            || self.kind.restricts() && only_version_differs(failed, version).is_some()
     }
 
     /// Whether the API server accepts an update of this kind without a version, and access or restrictions depend on it.
@@ -275,7 +278,13 @@ impl CopyWriter<'_> {
                 let facts = vec![self.fact(self.object_fact(*object))];
                 return WriteResult { outcome: Outcome::Transient(why, None), facts };
             }
-            Err(error) => return self.failed("delete", error).await,
+            Err(error) => {
+                let failed = self.failed("delete", error).await;
+                if self.is_replacement_held_up(&failed, version) {
+                    return Box::pin(self.delete_and_create(&of_any_version(version), source, content)).await;
+                }
+                return failed;
+            }
         };
         tracing::info!(
             namespace = %self.namespace, name = %self.key.name, kind = %self.kind,
@@ -476,26 +485,28 @@ impl CopyWriter<'_> {
     }
 
     /// Removes the finalizers of an object that is being deleted and must be replaced: finalizers must not prevent the
-    /// replacement. An update of the content would have removed them too.
+    /// replacement. An update of the content would have removed them too. Where the API server accepts it, the request names no version.
     async fn remove_finalizers(&self, object: &ApiObject) -> Result<Deleted, kube::Error> {
         let key = self.key;
+        let mut version = ingest::version(&object.metadata);
+        if self.is_replaced_in_any_version() {
+            version = of_any_version(&version);
+        }
         let mut manifest = json!(object.content.as_ref().map(|content| content.parse().0));
         manifest["apiVersion"] = json!(feed::api_resource(&self.kind).api_version);
         manifest["kind"] = json!(self.kind.kind);
-        let (uid, resource_version) = (&object.metadata.uid, &object.metadata.resource_version);
-        manifest["metadata"] = json!({
-            "name": *key.name, "namespace": **self.namespace, "uid": uid, "resourceVersion": resource_version
-        });
+        manifest["metadata"] = precondition(&version);
+        manifest["metadata"]["name"] = json!(&*key.name);
+        manifest["metadata"]["namespace"] = json!(&**self.namespace);
         let left = if self.form == Form::Accurate {
-            self.freed(&ingest::version(&object.metadata)).await?
+            self.freed(&version).await?
         } else {
             self.update(&manifest).await?
         };
         if exists(&left) {
             return Ok(Deleted::Terminating(left.into()));
         }
-        let uid = uid.as_deref().unwrap_or_default().into();
-        let gone = Fact::ObjectGone(key.kind, self.namespace.clone(), key.name.clone(), uid);
+        let gone = Fact::ObjectGone(key.kind, self.namespace.clone(), key.name.clone(), version.uid);
         Ok(Deleted::Gone(gone.into()))
     }
 
@@ -586,6 +597,13 @@ fn with_name(text: &str, name: &str) -> String {
 
 fn update_refused(refusal: &str) -> String {
     format!("it stays unchanged, because the API server refuses its update ({refusal})")
+}
+
+/// The object that a conflict with the named version has found, if it is the same object in another version.
+fn only_version_differs<'a>(failed: &'a WriteResult, version: &Version) -> Option<&'a ObjectFact> {
+    let [Fact::Object(_, found)] = &*failed.facts else { return None };
+    let is_same = failed.outcome == Outcome::Conflict && found.version.uid == version.uid;
+    (is_same && !version.resource_version.is_empty()).then_some(found)
 }
 
 #[cfg(test)]

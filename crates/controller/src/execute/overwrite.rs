@@ -47,7 +47,15 @@ fn has_settings(known: &Configuration, current: Option<&DynamicObject>, kind: &K
     known.resolution_of(current).is_some_and(|resolution| resolution.settings().any(|it| it == kind))
 }
 
+/// A user who changes an object again and again must not keep a restriction out, so its version does not matter then.
 fn is_planned(forest: &Forest, namespace: &Name, key: &ObjectKey, action: &Action) -> bool {
     let scope = Scope { objects: ObjectScope::Some(BTreeSet::from([key.clone()])), ..Scope::default() };
-    plan(forest, namespace, &scope).actions().any(|planned| planned == action)
+    let restricts = forest.kind(key.kind).restricts();
+    plan(forest, namespace, &scope).actions().any(|planned| match (planned, action) {
+        (
+            Action::ReplaceCopy { version: new, source: from, content: now, .. },
+            Action::ReplaceCopy { version, source, content, .. },
+        ) if restricts => (&new.uid, from, now) == (&version.uid, source, content),
+        _ => planned == action,
+    })
 }
