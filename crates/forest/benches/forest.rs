@@ -228,6 +228,7 @@ fn structural_reviews(criterion: &mut Criterion<Cpu>) {
                 initial_admin: (None, None),
                 state: (None, None),
                 adds_owner: false,
+                removes_finalizer: false,
             };
             let none = Answers::new();
             let review = |request| anchor::review(&forest, black_box(&request), &none);

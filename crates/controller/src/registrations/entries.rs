@@ -202,9 +202,9 @@ fn hierarchies(settings: &RegistrationSettings) -> Entry {
     }
 }
 
-/// The deletion of an anchor that is being deleted is not judged again. Changes of finalizers are not judged, so that an
-/// administrator can remove them after an uninstallation. Changes of owner references are judged, and every change of an anchor
-/// without the controller's finalizer: the controller may not have processed it. A policy protects the creator and the state
+/// The deletion of an anchor that is being deleted is not judged again, and neither are changes of its finalizers. Changes of owner
+/// references are judged, the removal of the controller's finalizer before the deletion, and every change of an anchor without this
+/// finalizer: the controller may not have processed it. A policy protects the creator and the state
 /// `Conflict`; without policies this webhook does.
 fn anchors(settings: &RegistrationSettings) -> Entry {
     let creator = format!(
@@ -212,11 +212,12 @@ fn anchors(settings: &RegistrationSettings) -> Entry {
         new_annotation(annotations::INITIAL_ADMIN),
         old_annotation(annotations::INITIAL_ADMIN)
     );
-    let held = format!("'{}' in oldObject.metadata.?finalizers.orValue([])", keys::ANCHOR_FINALIZER);
+    let held = |object| format!("'{}' in {object}.metadata.?finalizers.orValue([])", keys::ANCHOR_FINALIZER);
+    let (was_held, is_held) = (held("oldObject"), held("object"));
     let mut alternatives = vec![
         "request.operation == 'CREATE'".to_owned(),
         spec_or_owners_differ(),
-        format!("(request.operation == 'UPDATE' && !{OLD_IS_GOING} && !({held}))"),
+        format!("(request.operation == 'UPDATE' && !{OLD_IS_GOING} && !({was_held} && {is_held}))"),
         format!("(request.operation == 'DELETE' && !{OLD_IS_GOING})"),
     ];
     if !settings.policies {

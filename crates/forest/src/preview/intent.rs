@@ -294,6 +294,7 @@ fn anchor_request(operation: Operation, parent: &Name, child: &Name, user: &User
         initial_admin: (None, None),
         state: (None, None),
         adds_owner: false,
+        removes_finalizer: false,
     }
 }
 

@@ -124,6 +124,7 @@ impl World {
             old: spec.unwrap_or_default(),
             state: (before, after),
             adds_owner: false,
+            removes_finalizer: false,
             operation: operation(seen.is_some(), write.is_some()),
             parent: parent.into(),
             child: child.into(),

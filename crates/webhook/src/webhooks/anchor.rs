@@ -1,5 +1,6 @@
 //! `subnamespaceanchors.hnc.x-k8s.io`: reads the request for [`forest::rules::anchor`].
 
+use forest::keys;
 use forest::rules::Denial;
 use forest::rules::anchor::{Request as RuleRequest, review};
 use hns_api::names::{paths, webhooks as names};
@@ -48,7 +49,16 @@ fn read(request: &Request<'_>) -> Result<RuleRequest, Denial> {
         initial_admin: (initial_admin(old), initial_admin(new)),
         state: (state(old)?, state(new)?),
         adds_owner: adds_owner(old, new),
+        removes_finalizer: removes_finalizer(old, new),
     })
+}
+
+/// Whether an anchor that is not being deleted loses the controller's finalizer.
+fn removes_finalizer(old: Option<&RequestObject<'_>>, new: Option<&RequestObject<'_>>) -> bool {
+    let Some((old, new)) = old.zip(new) else { return false };
+    let is_held =
+        |it: &RequestObject<'_>| it.metadata.finalizers().iter().any(|name| name == keys::ANCHOR_FINALIZER);
+    !old.metadata.is_terminating() && is_held(old) && !is_held(new)
 }
 
 /// The stored or requested `status.status`. The schema allows only an object with a text.

@@ -42,6 +42,8 @@ pub struct Request {
     pub state: (Option<String>, Option<String>),
     /// Whether the request adds an owner reference.
     pub adds_owner: bool,
+    /// Whether the request removes the controller's finalizer from an anchor that is not being deleted.
+    pub removes_finalizer: bool,
 }
 
 /// Judges `request` with the `answers` so far.
@@ -100,6 +102,7 @@ impl Review<'_> {
         self.conflict_stays()?;
         self.no_update_before_conflict_is_shown()?;
         self.only_an_admin_adds_an_owner()?;
+        self.only_an_admin_removes_the_finalizer()?;
         self.keys_stay(Some(self.request.old.clone()))?;
         // The controller may not have been able to act on the anchor before this change.
         self.orphans_join()
@@ -109,18 +112,35 @@ impl Review<'_> {
     /// collector may delete everything, so the rule judges the user who adds the owner reference. Otherwise a user with the
     /// right to write anchors could delete namespaces.
     fn only_an_admin_adds_an_owner(&self) -> Check {
-        let Request { parent, child, user, adds_owner, .. } = self.request;
-        if !adds_owner {
+        if !self.request.adds_owner {
             return Ok(());
         }
+        self.only_an_admin_may(
+            "add an owner reference to",
+            "the subnamespace would be deleted with the owner",
+        )
+    }
+
+    /// Without the finalizer, an anchor can be deleted without its subnamespace, which no quota on anchors would count then.
+    fn only_an_admin_removes_the_finalizer(&self) -> Check {
+        if !self.request.removes_finalizer {
+            return Ok(());
+        }
+        let why = "the anchor could be deleted without its subnamespace; leave the finalizer, and delete the anchor if you do \
+                   not need the subnamespace";
+        self.only_an_admin_may("remove the finalizer of", why)
+    }
+
+    fn only_an_admin_may(&self, change: &str, why: &str) -> Check {
+        let Request { parent, child, user, .. } = self.request;
         let question = Question::IsAdmin(parent.clone());
         all_answered(std::slice::from_ref(&question), self.answers)?;
         if self.answers[&question] == Answer::Yes {
             return Ok(());
         }
         Err(Denial::unauthorized(format!(
-            "user {:?} is not authorized to add an owner reference to the anchor {child:?}: the subnamespace would be deleted with \
-             the owner; admin rights (update on hierarchyconfigurations.hnc.x-k8s.io) are needed in namespace {parent:?}",
+            "user {:?} is not authorized to {change} the anchor {child:?}: {why}; admin rights (update on \
+             hierarchyconfigurations.hnc.x-k8s.io) are needed in namespace {parent:?}",
             user.name
         ))
         .into())

@@ -23,6 +23,7 @@ fn request(operation: Operation, parent: &str, child: &str) -> Request {
         initial_admin: (None, None),
         state: (None, None),
         adds_owner: false,
+        removes_finalizer: false,
     }
 }
 
@@ -456,6 +457,17 @@ fn an_owner_reference_is_an_admins_of_the_parent_to_add() {
         ("by an editor", "p, c<p", owned(update("p", "c")), vec![("admin p", No)], refused()),
         ("on a lost anchor", "p, c<<p", owned(create("p", "c")), vec![("admin p", No)], refused()),
         ("on a new anchor", "p", owned(create("p", "c")), vec![("live c", No), ("admin p", No)], refused()),
+    ]);
+}
+
+/// Without it, the anchor goes, its subnamespace stays, and no quota on anchors counts that.
+#[test]
+fn the_finalizer_is_an_admins_of_the_parent_to_remove() {
+    let released = || Request { removes_finalizer: true, ..update("p", "c") };
+    let refused = Denied(Unauthorized, &["\"c\"", "finalizer", "namespace \"p\""]);
+    check_all([
+        ("by an admin", "p, c<p", released(), vec![("admin p", Yes)], Allowed),
+        ("by an editor", "p, c<p", released(), vec![("admin p", No)], refused),
     ]);
 }
 
