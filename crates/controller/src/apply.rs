@@ -65,7 +65,7 @@ impl Applier<'_> {
         let structure = StructureWriter { client: self.client, namespace: self.namespace };
         match action {
             Action::PatchNamespace { version, labels, annotations } => {
-                Box::pin(structure.patch_namespace(version, labels, annotations)).await.into()
+                Box::pin(structure.patch_namespace(version, labels, annotations)).await
             }
             Action::Dialect(HncAction::CreateHierarchy { spec, with_finalizer, status }) => {
                 structure.create_hierarchy(spec.as_ref(), *with_finalizer, status).await.into()
@@ -127,7 +127,7 @@ impl Applier<'_> {
         let writer = AccurateWriter { client: self.client, namespace: self.namespace };
         match action {
             Action::Dialect(AccurateAction::ApplyNamespace { version, labels, annotations }) => {
-                Box::pin(writer.apply_namespace(version, labels, annotations)).await.into()
+                Box::pin(writer.apply_namespace(version, labels, annotations)).await
             }
             Action::Dialect(AccurateAction::CreateNamespace { child }) => {
                 writer.create_namespace(child).await.into()

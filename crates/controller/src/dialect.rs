@@ -28,6 +28,14 @@ pub(crate) trait Dialect: Debug + Clone + PartialEq + Send + Sync + 'static {
     /// The writes to make instead of skipped ones that give access.
     fn withdrawals(forest: &Forest, namespace: &str, skipped: &[Action<Self>]) -> Vec<Action<Self>>;
 
+    /// What remains of a step that gives access after the API server has refused these guarding copies.
+    fn despite_refusals(
+        forest: &Forest,
+        namespace: &str,
+        refused: &[Action<Self>],
+        actions: Vec<Action<Self>>,
+    ) -> Vec<Action<Self>>;
+
     /// The child whose anchor or `SubNamespace` this changes.
     fn changes_child(&self) -> Option<&Name>;
 
@@ -88,6 +96,15 @@ impl Dialect for HncAction {
 
     fn withdrawals(forest: &Forest, namespace: &str, skipped: &[Action<Self>]) -> Vec<Action<Self>> {
         plan::withdrawals(forest, namespace, skipped)
+    }
+
+    fn despite_refusals(
+        forest: &Forest,
+        namespace: &str,
+        refused: &[Action<Self>],
+        actions: Vec<Action<Self>>,
+    ) -> Vec<Action<Self>> {
+        plan::despite_refusals(forest, namespace, refused, actions)
     }
 
     fn changes_child(&self) -> Option<&Name> {
@@ -151,6 +168,17 @@ impl Dialect for accurate::AccurateAction {
 
     fn withdrawals(forest: &Forest, namespace: &str, skipped: &[Action<Self>]) -> Vec<Action<Self>> {
         accurate::plan::withdrawals(forest, namespace, skipped)
+    }
+
+    /// As in Accurate, a copy that is refused holds back nothing else. Everything comes through the parent, so that an editor there
+    /// could otherwise keep out rights and labels from further up.
+    fn despite_refusals(
+        _forest: &Forest,
+        _namespace: &str,
+        _refused: &[Action<Self>],
+        actions: Vec<Action<Self>>,
+    ) -> Vec<Action<Self>> {
+        actions
     }
 
     fn changes_child(&self) -> Option<&Name> {

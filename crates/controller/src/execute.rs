@@ -239,7 +239,7 @@ impl Executor {
     async fn execute_steps<D: Dialect>(&self, namespace: &Name, steps: Vec<Step<D>>) -> Progress {
         let under_way = self.shares.enter();
         let mut worst = Progress::Complete;
-        let mut guarded = true;
+        let (mut guarded, mut refused) = (true, Vec::new());
         let (mut version, mut is_labelled) = (None, false);
         let mut unchanged = BTreeSet::new();
         for Step { guards, gives, mut actions } in steps {
@@ -247,6 +247,9 @@ impl Executor {
                 tracing::warn!(%namespace, "skipped the writes that give access, because a guarding write failed");
                 // Also after a conflict. Otherwise a user who causes conflicts again and again would keep what was withdrawn.
                 actions = self.forest.read(|forest| D::withdrawals(forest, namespace, &actions));
+            } else if gives && !refused.is_empty() {
+                actions =
+                    self.forest.read(|forest| D::despite_refusals(forest, namespace, &refused, actions));
             }
             actions.retain(|it| {
                 !it.dialect().and_then(D::creates_child).is_some_and(|it| unchanged.contains(it))
@@ -259,9 +262,14 @@ impl Executor {
             let written = self.write_all(namespace, actions, &under_way).await;
             self.withdraw_refused(namespace, &written).await;
             let progress = written.iter().map(|(it, _)| it.progress).max().unwrap_or(Progress::Complete);
-            for (_, action) in written.iter().filter(|(it, _)| it.progress != Progress::Complete) {
+            for (it, action) in written.iter().filter(|(it, _)| it.progress != Progress::Complete) {
                 match action.dialect().and_then(D::changes_child) {
                     Some(child) => drop(unchanged.insert(child.clone())),
+                    // Labels were written, annotations refused: they do not guard.
+                    None if it.namespace_version.is_some() => {}
+                    None if guards && it.has_failed && action.source().is_some() => {
+                        refused.push(action.clone());
+                    }
                     None => guarded &= !guards,
                 }
             }

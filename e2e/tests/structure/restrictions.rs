@@ -232,10 +232,61 @@ async fn a_restriction_is_neither_kept_out_nor_a_reason_to_keep_access() -> Resu
     running.end().await
 }
 
-/// The `managedFields` of a copy are everybody's: each change of them gives the copy a new version.
+/// What an editor in the middle of a tree asks for cannot be written below. That holds back rights from there, and nothing from
+/// further up.
+#[tokio::test]
+async fn a_restriction_that_is_refused_keeps_out_nothing_from_further_up() -> Result<()> {
+    let workshop = workshop().await?;
+    let steps = &workshop.steps;
+    let running = restricted(&workshop, "rf-root").await?;
+    steps.plant(&[("rf-mid", "rf-root"), ("rf-child", "rf-mid")]).await?;
+    steps.binding_arrives(&["rf-mid", "rf-child"], "edits", "rf-root", "ed").await?;
+    let none = json!({ "metadata": { "name": "none" }, "spec": { "hard": { "count/limitranges": "0" } } });
+    quotas(steps, "rf-child").create(&PostParams::default(), &serde_json::from_value(none)?).await?;
+    eventually("the own quota is in force", PATIENCE, async || {
+        let found = quotas(steps, "rf-child").get("none").await.map_err(|error| error.to_string())?;
+        found.status.and_then(|it| it.hard).map(drop).ok_or_else(|| "no status".to_owned())
+    })
+    .await?;
+    let range = json!({
+        "apiVersion": "v1", "kind": "LimitRange", "metadata": { "name": "range", "namespace": "rf-mid" },
+        "spec": { "limits": [{ "type": "Container", "max": { "cpu": "1" } }] },
+    });
+    workshop.cluster.kubectl().args(["create", "-f", "-"]).stdin(range.to_string()).ok().await?;
+    steps.reasons("rf-child", &["CannotPropagateObject"]).await?;
+
+    steps.create_binding("rf-mid", "below", ("ClusterRole", "view"), "rf-bob").await?;
+    steps.create_binding("rf-root", "late", ("ClusterRole", "view"), "rf-vera").await?;
+    let subjects = binding("edits", ("ClusterRole", "edit"), "rf-eve").subjects;
+    let change = Patch::Merge(json!({ "subjects": subjects }));
+    steps.bindings("rf-root").patch("edits", &PatchParams::default(), &change).await?;
+    steps.configure("rf-root", json!({ "labels": [{ "key": ENFORCE, "value": "baseline" }] })).await?;
+    steps.binding_arrives(&["rf-child"], "late", "rf-root", "rf-vera").await?;
+    steps.binding_arrives(&["rf-child"], "edits", "rf-root", "rf-eve").await?;
+    eventually("the label of the root arrives", PATIENCE, async || {
+        let (labels, _) = steps.marks("rf-child").await.map_err(|error| format!("{error:#}"))?;
+        if labels.get(ENFORCE).is_some_and(|it| it == "baseline") {
+            Ok(())
+        } else {
+            Err(format!("{labels:?}"))
+        }
+    })
+    .await?;
+    ensure!(
+        steps.bindings("rf-child").get_opt("below").await?.is_none(),
+        "the binding from rf-mid did not wait"
+    );
+
+    quotas(steps, "rf-child").delete("none", &DeleteParams::default()).await?;
+    steps.binding_arrives(&["rf-child"], "below", "rf-mid", "rf-bob").await?;
+    steps.reasons("rf-child", &[]).await?;
+    running.end().await
+}
+
+/// The `managedFields` of a copy are everybody's, and an own object that a restriction replaces is its owner's: each change of them
+/// makes a new version.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_keeps_changing_the_managers_of_a_copy_does_not_delay_its_restriction() -> Result<()> {
-    const WRITERS: usize = 16;
+async fn who_keeps_changing_an_object_does_not_delay_its_restriction() -> Result<()> {
     let workshop = workshop().await?;
     let steps = &workshop.steps;
     let running = workshop.run(&[]).await?;
@@ -246,25 +297,55 @@ async fn who_keeps_changing_the_managers_of_a_copy_does_not_delay_its_restrictio
     let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
     workshop.cluster.kubectl().args(apply).stdin(kinds.to_string()).ok().await?;
     steps.plant(&[("rm-root", ""), ("rm-child", "rm-root")]).await?;
-    let policy = json!({ "metadata": { "name": "net" }, "spec": { "podSelector": {}, "policyTypes": ["Ingress"], "ingress": [{}] } });
+    let net = |name: &str, ingress: serde_json::Value| {
+        let spec = json!({ "podSelector": {}, "policyTypes": ["Ingress"], "ingress": ingress });
+        serde_json::from_value::<NetworkPolicy>(json!({ "metadata": { "name": name }, "spec": spec }))
+    };
     let above: Api<NetworkPolicy> = Api::namespaced(steps.client.clone(), "rm-root");
-    above.create(&PostParams::default(), &serde_json::from_value(policy)?).await?;
+    above.create(&PostParams::default(), &net("net", json!([{}]))?).await?;
     steps.create_binding("rm-child", "edits", ("ClusterRole", "edit"), "ed").await?;
-    let copy: Api<NetworkPolicy> = Api::namespaced(workshop.cluster.client_as("ed", &[]), "rm-child");
+    let here: Api<NetworkPolicy> = Api::namespaced(workshop.cluster.client_as("ed", &[]), "rm-child");
     eventually("ed sees the copy", PATIENCE, async || {
-        copy.get("net").await.map(drop).map_err(|error| error.to_string())
+        here.get("net").await.map(drop).map_err(|error| error.to_string())
     })
     .await?;
+
+    let managers = |number: usize, round: u64| {
+        let fields = json!([{ "manager": format!("m{number}-{}", round % 2), "operation": "Update",
+            "apiVersion": "networking.k8s.io/v1", "fieldsType": "FieldsV1", "fieldsV1": { "f:spec": {} } }]);
+        json!({ "metadata": { "managedFields": fields } })
+    };
+    let patch = Patch::Merge(json!({ "spec": { "ingress": null } }));
+    let tighten = async { Ok(above.patch("net", &PatchParams::default(), &patch).await.map(drop)?) };
+    is_tight_soon(&here, "net", managers, tighten).await?;
+
+    here.create(&PostParams::default(), &net("own", json!([{}]))?).await?;
+    let labels = |number: usize, round: u64| json!({ "metadata": { "labels": { format!("example.com/{number}"): round.to_string() } } });
+    let tight = net("own", json!(null))?;
+    // The webhook refuses a source that would replace an object, so it comes from elsewhere.
+    let comes = json!({ "metadata": { "name": "own", "annotations": { "propagate.hnc.x-k8s.io/select": "rm-late" } } });
+    let mut selective = tight.clone();
+    selective.metadata = serde_json::from_value(comes["metadata"].clone())?;
+    above.create(&PostParams::default(), &selective).await?;
+    let tighten = steps.change_namespace("rm-child", json!({ "metadata": { "labels": { "rm-late": "1" } } }));
+    is_tight_soon(&here, "own", labels, async { Ok(tighten.await.map(drop)?) }).await?;
+    running.end().await
+}
+
+/// Users change the `NetworkPolicy` of this name all the time while `tighten` runs; soon it admits nothing.
+async fn is_tight_soon(
+    policies: &Api<NetworkPolicy>,
+    name: &str,
+    change: impl Fn(usize, u64) -> serde_json::Value + Sync,
+    tighten: impl Future<Output = Result<()>>,
+) -> Result<()> {
+    const WRITERS: usize = 16;
     let is_tight = |policy: &NetworkPolicy| policy.spec.as_ref().is_some_and(|spec| spec.ingress.is_none());
-    let keeps_changing = async |number: usize| -> Result<usize> {
+    let keeps_changing = async |number: usize| -> Result<u64> {
         for round in 0.. {
-            let manager = format!("m{number}-{}", round % 2);
-            let fields = json!([{ "manager": manager, "operation": "Update", "apiVersion": "networking.k8s.io/v1",
-                "fieldsType": "FieldsV1", "fieldsV1": { "f:spec": {} } }]);
-            let patch = Patch::Merge(json!({ "metadata": { "managedFields": fields } }));
-            if let Ok(found) = copy.patch("net", &PatchParams::default(), &patch).await
-                && is_tight(&found)
-            {
+            let patch = Patch::Merge(change(number, round));
+            let _ = policies.patch(name, &PatchParams::default(), &patch).await;
+            if is_tight(&policies.get(name).await?) {
                 return Ok(round);
             }
         }
@@ -272,17 +353,16 @@ async fn who_keeps_changing_the_managers_of_a_copy_does_not_delay_its_restrictio
     };
     let tighten = async {
         sleep(Duration::from_secs(1)).await;
-        let patch = Patch::Merge(json!({ "spec": { "ingress": null } }));
-        above.patch("net", &PatchParams::default(), &patch).await?;
+        tighten.await?;
         Ok(Instant::now())
     };
     let all = futures::future::try_join_all((0..WRITERS).map(keeps_changing));
     let (since, rounds) = timeout(PATIENCE, futures::future::try_join(tighten, all)).await??;
-    let (waited, writes) = (since.elapsed(), rounds.iter().sum::<usize>());
-    println!("the copy is tight after {waited:?}, with {writes} writes at the same time");
-    ensure!(writes > WRITERS, "nothing was written meanwhile");
-    ensure!(waited < Duration::from_secs(2), "the copy was tight after {waited:?} only");
-    running.end().await
+    let (waited, writes) = (since.elapsed(), rounds.iter().sum::<u64>());
+    println!("{name} is tight after {waited:?}, with {writes} writes at the same time");
+    ensure!(writes > WRITERS as u64, "nothing was written meanwhile");
+    ensure!(waited < Duration::from_secs(2), "{name} was tight after {waited:?} only");
+    Ok(())
 }
 
 /// Changes a namespace all the time, as somebody who has all rights in it.

@@ -53,6 +53,29 @@ impl AccurateWriter<'_> {
         version: &Version,
         labels: &Pairs,
         annotations: &Pairs,
+    ) -> WriteResult {
+        match self.try_to_apply(version, labels, annotations).await {
+            // Users can fill its annotations. Labels restrict, so they do not wait; annotations stay as they were applied.
+            Err(kube::Error::Api(status)) if status.code == 422 && !annotations.is_empty() => {
+                WriteResult::refused_in_part(status, self.apply_labels(version, labels).await)
+            }
+            applied => applied.into(),
+        }
+    }
+
+    async fn apply_labels(&self, version: &Version, labels: &Pairs) -> Result<Fact, kube::Error> {
+        let live = namespaces(self.client).get_metadata(self.namespace).await?.metadata;
+        let applied = ingest::namespace(&live).applied.annotations;
+        let mut kept = live.annotations.unwrap_or_default();
+        kept.retain(|key, _| applied.contains(&**key));
+        self.try_to_apply(version, labels, &kept).await
+    }
+
+    async fn try_to_apply(
+        &self,
+        version: &Version,
+        labels: &Pairs,
+        annotations: &Pairs,
     ) -> Result<Fact, kube::Error> {
         let mut metadata = precondition(version);
         metadata["name"] = json!(&**self.namespace);
@@ -66,16 +89,6 @@ impl AccurateWriter<'_> {
                 let emptied = self.set_managers(version, managers).await?;
                 object["metadata"]["resourceVersion"] = json!(emptied.resource_version);
                 self.apply(&mut object).await
-            }
-            // Users can fill its annotations. Labels restrict, so they do not wait; annotations stay as they were applied.
-            Err(kube::Error::Api(status)) if status.code == 422 && !annotations.is_empty() => {
-                let live = namespaces(self.client).get_metadata(self.namespace).await?.metadata;
-                let applied = ingest::namespace(&live).applied.annotations;
-                let mut kept = live.annotations.unwrap_or_default();
-                kept.retain(|key, _| applied.contains(&**key));
-                object["metadata"]["annotations"] = json!(kept);
-                self.apply(&mut object).await?;
-                Err(kube::Error::Api(status))
             }
             applied => applied,
         }

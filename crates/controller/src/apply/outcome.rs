@@ -49,6 +49,14 @@ impl WriteResult {
         Self { outcome: Outcome::Done, facts: facts.into_iter().collect() }
     }
 
+    /// The API server refused a part of the write, and answered this to the other part alone.
+    pub(super) fn refused_in_part(refused: Box<Status>, rest: Result<Fact, kube::Error>) -> Self {
+        match rest {
+            Ok(fact) => Self { outcome: kube::Error::Api(refused).into(), facts: vec![fact] },
+            Err(error) => error.into(),
+        }
+    }
+
     /// Puts the facts of earlier requests of the same write first.
     pub(super) fn after(mut self, earlier: Vec<Fact>) -> Self {
         self.facts.splice(0..0, earlier);

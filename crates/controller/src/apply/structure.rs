@@ -74,7 +74,7 @@ impl StructureWriter<'_> {
         version: &Version,
         labels: &Edit,
         annotations: &Edit,
-    ) -> Result<Fact, kube::Error> {
+    ) -> WriteResult {
         let mut metadata = precondition(version);
         for (field, edit) in [("labels", labels), ("annotations", annotations)] {
             if !edit.is_empty() {
@@ -100,9 +100,10 @@ impl StructureWriter<'_> {
             // Users can fill the annotations, which the API server limits. Labels restrict, so they do not wait for annotations.
             // Left out: null would remove all annotations.
             patch["metadata"].as_object_mut().map(|metadata| metadata.remove("annotations"));
-            send(Patch::Merge(patch)).await?;
+            let labelled = send(Patch::Merge(patch)).await.map(|it| namespace_fact(&it.metadata));
+            return WriteResult::refused_in_part(status.clone(), labelled);
         }
-        Ok(Fact::Namespace(ingest::namespace(&patched?.metadata)))
+        patched.map(|it| namespace_fact(&it.metadata)).into()
     }
 
     pub(super) async fn create_hierarchy(
@@ -303,6 +304,10 @@ pub(super) async fn delete_child(
         Err(kube::Error::Api(status)) if is_not_found(&status, child) => Ok(gone()),
         Err(error) => Err(error),
     }
+}
+
+fn namespace_fact(metadata: &ObjectMeta) -> Fact {
+    Fact::Namespace(ingest::namespace(metadata))
 }
 
 fn hierarchy_fact(object: DynamicObject) -> Fact {

@@ -144,8 +144,9 @@ pub struct Complaint {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step<D> {
     /// Whether later steps depend on this one: it takes access away, puts a restriction in place, or defines what a binding
-    /// grants. If one of its writes fails, no later step that gives access is made. A write of an anchor or `SubNamespace` that fails
-    /// holds back only the creation of its child.
+    /// grants. If one of its writes fails, no later step that gives access is made, with these exceptions. A write of an anchor or
+    /// `SubNamespace` that fails holds back only the creation of its child. For a copy that the API server refuses, see
+    /// [`crate::plan::despite_refusals`]. Annotations that it refuses hold back nothing if the labels were written.
     pub guards: bool,
     /// Whether this gives access, or depends on a restriction.
     pub gives: bool,

@@ -151,6 +151,31 @@ pub fn withdrawals(forest: &Forest, namespace: &str, skipped: &[Action]) -> Vec<
     skipped.iter().filter_map(|action| copies::withdrawal(&place, action)).collect()
 }
 
+/// What remains of a step that gives access after the API server has refused these copies of restrictions and Roles, or fails to
+/// process them again and again. Copies from the topmost of their sources and from further down wait, and so does the initial
+/// admin; outdated access is withdrawn. Labels and what comes from further up do not wait: otherwise users further down could keep
+/// them out.
+pub fn despite_refusals(
+    forest: &Forest,
+    namespace: &str,
+    refused: &[Action],
+    actions: Vec<Action>,
+) -> Vec<Action> {
+    let Some(id) = forest.id(namespace) else { return Vec::new() };
+    let place = Place::of(forest, id);
+    let sources = refused.iter().filter_map(Action::source);
+    let Some(first) = sources.map(|source| place.depth(source)).min() else { return actions };
+    let waits = |action: &Action| match action {
+        Action::Dialect(HncAction::BindInitialAdmin { .. }) => true,
+        Action::PatchNamespace { .. } => marks::forgets_admin(action),
+        _ => action.source().is_some_and(|source| place.depth(source) >= first),
+    };
+    let remaining = actions
+        .into_iter()
+        .filter_map(|action| if waits(&action) { copies::withdrawal(&place, &action) } else { Some(action) });
+    remaining.collect()
+}
+
 /// The deletions that must follow replacements that the API server refuses. Otherwise the old copies would keep giving access that
 /// their source has withdrawn, and a namespace would keep objects of a tree that it has left. Restrictions stay.
 pub fn after_refusals(forest: &Forest, namespace: &str, refused: &[Action]) -> Vec<Action> {

@@ -71,6 +71,12 @@ impl Marks {
     }
 }
 
+/// Whether this only removes the annotation that names the initial admin.
+pub(super) fn forgets_admin(action: &Action) -> bool {
+    let Action::PatchNamespace { labels, annotations, .. } = action else { return false };
+    labels.is_empty() && annotations.set.is_empty() && annotations.remove.contains(INITIAL_ADMIN)
+}
+
 /// The writes for this namespace. A namespace that is not managed loses only the included label. A namespace that is being deleted
 /// is not changed.
 pub(super) fn changes(forest: &Forest, id: Id) -> Marks {

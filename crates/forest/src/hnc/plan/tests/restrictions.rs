@@ -3,7 +3,7 @@
 use super::*;
 use crate::cluster::{quota_key, settings};
 use crate::core::kind::{KindSettings, Mode};
-use crate::hnc::plan::{HncAction, Step};
+use crate::hnc::plan::{HncAction, Step, despite_refusals};
 
 fn quota(cluster: &mut Cluster, name: &str, pods: &str) -> Fact {
     cluster.put(name, &quota_key("size"), None, serde_json::json!({ "spec": { "hard": { "pods": pods } } }))
@@ -71,6 +71,35 @@ fn settle_enforced(cluster: &mut Cluster) {
         cluster.enforce();
     }
     settle(cluster);
+}
+
+#[test]
+fn a_refused_copy_holds_back_nothing_from_further_up() {
+    let mut cluster = Cluster::draw("root, mid:root, child:mid");
+    cluster.role("root", "r", "x");
+    cluster.role("mid", "r2", "x");
+    cluster.binding("root", "b", "r", "u");
+    cluster.binding("mid", "b2", "r2", "u");
+    quota(&mut cluster, "mid", "0");
+    let forest = cluster.forest();
+    let plan = plan(&forest, "child", &Scope::whole());
+    let is_of = |name: &'static str, source: &'static str| {
+        move |action: &&Action| {
+            action.key().is_some_and(|key| &*key.name == name)
+                && action.source().is_some_and(|from| &**from == source)
+        }
+    };
+    let after = |name: &'static str, source: &'static str| {
+        let refused: Vec<Action> = plan.actions().filter(is_of(name, source)).cloned().collect();
+        assert_eq!(refused.len(), 1, "{:?}", lines(&plan));
+        let steps = plan.steps.iter().filter(|step| step.gives);
+        let rest = steps.flat_map(|step| despite_refusals(&forest, "child", &refused, step.actions.clone()));
+        rest.map(|action| line(&action)).collect::<Vec<_>>()
+    };
+    let labels = "label +child=0 +included-namespace=true +mid=1 +root=2";
+    assert_eq!(after("size", "mid"), [labels, "create r from root", "create b from root"]);
+    assert_eq!(after("r2", "mid"), [labels, "create r from root", "create b from root"]);
+    assert_eq!(after("r", "root"), [labels]);
 }
 
 #[test]
