@@ -28,7 +28,7 @@ pub(crate) trait Dialect: Debug + Clone + PartialEq + Send + Sync + 'static {
     /// The writes to make instead of skipped ones that give access.
     fn withdrawals(forest: &Forest, namespace: &str, skipped: &[Action<Self>]) -> Vec<Action<Self>>;
 
-    /// What remains of a step that gives access after the API server has refused these guarding copies.
+    /// What remains of a step that gives access after the API server has refused these guarding copies and labels.
     fn despite_refusals(
         forest: &Forest,
         namespace: &str,

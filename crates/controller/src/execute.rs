@@ -263,14 +263,16 @@ impl Executor {
             self.withdraw_refused(namespace, &written).await;
             let progress = written.iter().map(|(it, _)| it.progress).max().unwrap_or(Progress::Complete);
             for (it, action) in written.iter().filter(|(it, _)| it.progress != Progress::Complete) {
-                match action.dialect().and_then(D::changes_child) {
-                    Some(child) => drop(unchanged.insert(child.clone())),
-                    // Labels were written, annotations refused: they do not guard.
-                    None if it.namespace_version.is_some() => {}
-                    None if guards && it.has_failed && action.source().is_some() => {
-                        refused.push(action.clone());
+                match action {
+                    Action::Dialect(write) if let Some(child) = D::changes_child(write) => {
+                        unchanged.insert(child.clone());
                     }
-                    None => guarded &= !guards,
+                    _ if !guards => {}
+                    // The labels were written, and annotations refused.
+                    Action::Dialect(_) if it.has_failed && it.namespace_version.is_some() => {}
+                    Action::Dialect(_) | Action::DeleteCopy { .. } => guarded = false,
+                    _ if it.has_failed => refused.push(action.clone()),
+                    _ => guarded = false,
                 }
             }
             version = written.into_iter().find_map(|(it, _)| it.namespace_version).or(version);

@@ -36,6 +36,72 @@ async fn labelled(steps: &Steps, namespace: &str, key: &str, wanted: Option<&str
     .await
 }
 
+/// A label that the API server refuses keeps out neither tree labels nor restrictions. Levels of Pod Security are refused at once.
+#[tokio::test]
+async fn a_label_that_is_refused_keeps_out_no_other() -> Result<()> {
+    const UNWANTED: &str = "structure.test/unwanted";
+    let workshop = workshop().await?;
+    let steps = &workshop.steps;
+    let pod_security = "--managed-namespace-label=pod-security.kubernetes.io/.*";
+    let running = workshop.run(&[MANAGED[0], MANAGED[1], pod_security]).await?;
+    steps.plant(&[("mu-root", ""), ("mu-own", ""), ("mu-next", "")]).await?;
+    let rule = json!({ "apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["namespaces"] });
+    let expression = format!("!('{UNWANTED}' in object.metadata.?labels.orValue({{}}))");
+    let objects = [
+        (
+            "ValidatingAdmissionPolicy",
+            json!({ "matchConstraints": { "resourceRules": [rule] },
+            "validations": [{ "expression": expression, "message": "not with us" }] }),
+        ),
+        (
+            "ValidatingAdmissionPolicyBinding",
+            json!({ "policyName": "mu-refusal", "validationActions": ["Deny"],
+            "matchResources": { "namespaceSelector": { "matchLabels": { "mu-refused": "yes" } } } }),
+        ),
+    ];
+    for (kind, spec) in objects {
+        let object = json!({ "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": { "name": "mu-refusal" }, "spec": spec });
+        let apply = ["apply", "--server-side", "-f", "-"];
+        workshop.cluster.kubectl().args(apply).stdin(object.to_string()).ok().await?;
+    }
+    for name in ["mu-own", "mu-next"] {
+        steps.change_namespace(name, json!({ "metadata": { "labels": { "mu-refused": "yes" } } })).await?;
+        let label = |value: &str| json!({ "metadata": { "labels": { UNWANTED: value } } });
+        eventually("the policy is in force", PATIENCE, async || {
+            let params = PatchParams { dry_run: true, ..PatchParams::default() };
+            match steps.namespaces().patch(name, &params, &Patch::Merge(label("1"))).await {
+                Err(kube::Error::Api(status)) if status.message.contains("not with us") => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await?;
+        let unwanted = json!([{ "key": UNWANTED, "value": "1" }]);
+        let asked =
+            json!({ "labels": unwanted, "annotations": [{ "key": "structure.test/note", "value": "n" }] });
+        steps.configure(name, asked).await?;
+        steps.set_parent(name, "mu-root").await?;
+    }
+    steps.labelled(&["mu-own", "mu-root"]).await?;
+    steps.labelled(&["mu-next", "mu-root"]).await?;
+    steps.configure("mu-root", labels("restricted")).await?;
+    for name in ["mu-own", "mu-next"] {
+        labelled(steps, name, ENFORCE, Some("restricted")).await?;
+        labelled(steps, name, UNWANTED, None).await?;
+        let (_, annotations) = steps.marks(name).await?;
+        ensure!(annotations.get("structure.test/note").is_some_and(|it| it == "n"), "{annotations:?}");
+    }
+    steps.create_binding("mu-root", "late", ("ClusterRole", "view"), "vera").await?;
+    steps.binding_arrives(&["mu-own"], "late", "mu-root", "vera").await?;
+    let delete = ["delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", "mu-refusal"];
+    workshop.cluster.kubectl().args(delete).ok().await?;
+
+    let bogus = json!({ "labels": [{ "key": "pod-security.kubernetes.io/warn", "value": "bogus" }] });
+    let refused = steps.configure("mu-own", bogus).await;
+    let text = refused.err().map(|error| format!("{error:#}")).unwrap_or_default();
+    ensure!(text.contains("a level of Pod Security"), "{text}");
+    running.end().await
+}
+
 /// `ed` has the role `edit` in the parent, with all rights on anchors, and no right on hierarchies.
 #[tokio::test]
 async fn an_editor_of_the_parent_cannot_replace_what_an_admin_has_configured() -> Result<()> {

@@ -22,7 +22,7 @@ use kube::{Client, CustomResourceExt};
 use serde_json::{Value, json};
 
 use super::copies::NO_MANAGERS;
-use super::outcome::{Outcome, WriteResult, is_not_found, is_too_large};
+use super::outcome::{Outcome, WriteResult, is_not_found, is_refusal, is_too_large};
 use super::{
     accurate, delete_params, despite_changes, of_any_version, patch_params, post_params, precondition,
 };
@@ -69,12 +69,42 @@ pub(super) struct StructureWriter<'a> {
 }
 
 impl StructureWriter<'_> {
+    /// Users choose some labels and annotations, and can fill the annotations, which the API server limits. What it refuses must not
+    /// keep out the rest, which may restrict. So a refused patch is sent again in two halves.
     pub(super) async fn patch_namespace(
         &self,
         version: &Version,
         labels: &Edit,
         annotations: &Edit,
     ) -> WriteResult {
+        let whole = match self.try_to_patch(version, labels, annotations).await {
+            Err(kube::Error::Api(status)) if is_refusal(&status) => status,
+            other => return other.into(),
+        };
+        let nothing = Edit::default();
+        let halves = if labels.is_empty() || annotations.is_empty() {
+            let [(first, second), (third, fourth)] = [labels, annotations].map(halves);
+            [(first, third), (second, fourth)]
+        } else {
+            [(labels.clone(), nothing.clone()), (nothing, annotations.clone())]
+        };
+        let mut facts = Vec::new();
+        for (labels, annotations) in halves {
+            if !labels.is_empty() || !annotations.is_empty() {
+                let half =
+                    Box::pin(self.patch_namespace(&of_any_version(version), &labels, &annotations)).await;
+                facts.extend(half.facts);
+            }
+        }
+        WriteResult { outcome: kube::Error::Api(whole).into(), facts }
+    }
+
+    async fn try_to_patch(
+        &self,
+        version: &Version,
+        labels: &Edit,
+        annotations: &Edit,
+    ) -> Result<Fact, kube::Error> {
         let mut metadata = precondition(version);
         for (field, edit) in [("labels", labels), ("annotations", annotations)] {
             if !edit.is_empty() {
@@ -91,19 +121,8 @@ impl StructureWriter<'_> {
         };
         let mut patch = json!({ "metadata": metadata });
         let kept = accurate::managers_of(self.client, self.namespace);
-        let patched = patched(format!("Namespace {}", self.namespace), &mut patch, send, kept).await;
-        if let Err(kube::Error::Api(status)) = &patched
-            && status.code == 422
-            && !labels.is_empty()
-            && !annotations.is_empty()
-        {
-            // Users can fill the annotations, which the API server limits. Labels restrict, so they do not wait for annotations.
-            // Left out: null would remove all annotations.
-            patch["metadata"].as_object_mut().map(|metadata| metadata.remove("annotations"));
-            let labelled = send(Patch::Merge(patch)).await.map(|it| namespace_fact(&it.metadata));
-            return WriteResult::refused_in_part(status.clone(), labelled);
-        }
-        patched.map(|it| namespace_fact(&it.metadata)).into()
+        let patched = patched(format!("Namespace {}", self.namespace), &mut patch, send, kept).await?;
+        Ok(Fact::Namespace(ingest::namespace(&patched.metadata)))
     }
 
     pub(super) async fn create_hierarchy(
@@ -306,8 +325,20 @@ pub(super) async fn delete_child(
     }
 }
 
-fn namespace_fact(metadata: &ObjectMeta) -> Fact {
-    Fact::Namespace(ingest::namespace(metadata))
+/// Two halves of an edit; both are empty if it is a single change.
+fn halves(edit: &Edit) -> (Edit, Edit) {
+    let changes = edit.set.len() + edit.remove.len();
+    let (mut first, mut second) = Default::default();
+    if changes > 1 {
+        (first, second) = (Edit::default(), edit.clone());
+        while first.set.len() + first.remove.len() < changes / 2 {
+            match second.set.pop_first() {
+                Some((key, value)) => drop(first.set.insert(key, value)),
+                None => first.remove.extend(second.remove.pop_first()),
+            }
+        }
+    }
+    (first, second)
 }
 
 fn hierarchy_fact(object: DynamicObject) -> Fact {

@@ -73,7 +73,7 @@ impl Executor {
         self.record_quota_events(namespace, action, &outcome);
         let is_persistent =
             action.key().is_some_and(|key| self.record_events(namespace, action, key, &outcome));
-        let namespace_version = facts.iter().find_map(|fact| namespace_version(fact, namespace));
+        let namespace_version = facts.iter().rev().find_map(|fact| namespace_version(fact, namespace));
         let progress = Progress::from(&outcome);
         let has_failed = match outcome {
             Outcome::Refused(_) => true,

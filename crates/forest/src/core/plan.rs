@@ -145,8 +145,8 @@ pub struct Complaint {
 pub struct Step<D> {
     /// Whether later steps depend on this one: it takes access away, puts a restriction in place, or defines what a binding
     /// grants. If one of its writes fails, no later step that gives access is made, with these exceptions. A write of an anchor or
-    /// `SubNamespace` that fails holds back only the creation of its child. For a copy that the API server refuses, see
-    /// [`crate::plan::despite_refusals`]. Annotations that it refuses hold back nothing if the labels were written.
+    /// `SubNamespace` that fails holds back only the creation of its child. For copies and labels that the API server refuses, see
+    /// [`crate::plan::despite_refusals`]. Annotations hold back nothing.
     pub guards: bool,
     /// Whether this gives access, or depends on a restriction.
     pub gives: bool,

@@ -151,10 +151,10 @@ pub fn withdrawals(forest: &Forest, namespace: &str, skipped: &[Action]) -> Vec<
     skipped.iter().filter_map(|action| copies::withdrawal(&place, action)).collect()
 }
 
-/// What remains of a step that gives access after the API server has refused these copies of restrictions and Roles, or fails to
-/// process them again and again. Copies from the topmost of their sources and from further down wait, and so does the initial
-/// admin; outdated access is withdrawn. Labels and what comes from further up do not wait: otherwise users further down could keep
-/// them out.
+/// What remains of a step that gives access after the API server has refused these restrictions, Roles and labels, or fails to
+/// process them again and again. Copies from the topmost of their sources and from further down wait; outdated access is withdrawn.
+/// The initial admin is not bound, now or later: the user may have lost the right above by then. Other labels and what comes from
+/// further up do not wait: otherwise users further down could keep them out.
 pub fn despite_refusals(
     forest: &Forest,
     namespace: &str,
@@ -163,11 +163,13 @@ pub fn despite_refusals(
 ) -> Vec<Action> {
     let Some(id) = forest.id(namespace) else { return Vec::new() };
     let place = Place::of(forest, id);
-    let sources = refused.iter().filter_map(Action::source);
-    let Some(first) = sources.map(|source| place.depth(source)).min() else { return actions };
+    let depth = |action: &Action| match action {
+        Action::PatchNamespace { labels, .. } => marks::first_missing(&place, labels),
+        _ => action.source().map(|source| place.depth(source)),
+    };
+    let Some(first) = refused.iter().filter_map(depth).min() else { return actions };
     let waits = |action: &Action| match action {
         Action::Dialect(HncAction::BindInitialAdmin { .. }) => true,
-        Action::PatchNamespace { .. } => marks::forgets_admin(action),
         _ => action.source().is_some_and(|source| place.depth(source) >= first),
     };
     let remaining = actions

@@ -133,7 +133,8 @@ impl Review<'_> {
         let mut causes = Vec::new();
         for (key, value) in labels {
             let key_fault = qualified_name_fault(key).map(|why| Cause::invalid("spec.labels", key, why));
-            let value_fault = label_value_fault(value).map(|why| Cause::invalid("spec.labels", value, why));
+            let value_fault =
+                label_value_fault(key, value).map(|why| Cause::invalid("spec.labels", value, why));
             causes.extend(key_fault.into_iter().chain(value_fault));
         }
         for (key, _) in annotations {

@@ -8,7 +8,9 @@ use std::borrow::Cow;
 use std::cell::{LazyCell, OnceCell};
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::place::Place;
 use super::{Action, Edit, HncAction};
+use crate::core::key_syntax::label_value_fault;
 use crate::core::labels::Labels;
 use crate::core::name::Name;
 use crate::core::tree::{Id, Namespace, NamespaceLabels};
@@ -71,10 +73,16 @@ impl Marks {
     }
 }
 
-/// Whether this only removes the annotation that names the initial admin.
-pub(super) fn forgets_admin(action: &Action) -> bool {
-    let Action::PatchNamespace { labels, annotations, .. } = action else { return false };
-    labels.is_empty() && annotations.set.is_empty() && annotations.remove.contains(INITIAL_ADMIN)
+/// The topmost namespace whose labels of this edit the namespace does not have, by its distance from the root. Tree labels, and labels to be
+/// removed, count as the root's.
+pub(super) fn first_missing(place: &Place<'_>, edit: &Edit) -> Option<usize> {
+    let (forest, id) = (place.forest, place.id);
+    let live = forest.labels(id)?;
+    let values = managed(forest, &forest.labelling(id), Labelling::Labels);
+    let missing = edit.set.iter().filter(|(key, value)| live.get(key) != Some(value.as_str()));
+    let present = edit.remove.iter().filter(|key| live.get(key).is_some());
+    let sources = missing.map(|(key, _)| values.get(key).map_or(0, |value| place.depth(&value.from)));
+    sources.chain(present.map(|_| 0)).min()
 }
 
 /// The writes for this namespace. A namespace that is not managed loses only the included label. A namespace that is being deleted
@@ -298,7 +306,7 @@ pub(crate) fn managed(forest: &Forest, path: &[Id], which: Labelling) -> BTreeMa
 }
 
 /// The managed values that one namespace sets for itself and those below. The values that an external namespace already has count
-/// as set.
+/// as set. Labels that the API server would refuse do not: they may have been requested when nobody judged them.
 pub(crate) fn asked_for(forest: &Forest, id: Id, which: Labelling) -> Vec<(Cow<'_, str>, &str)> {
     let settings = forest.settings();
     let spec = forest.requested(id).map(|(labels, annotations)| match which {
@@ -315,6 +323,8 @@ pub(crate) fn asked_for(forest: &Forest, id: Id, which: Labelling) -> Vec<(Cow<'
             Labelling::Annotations => pairs.extend(seen.annotations.iter().map(borrowed)),
         }
     }
-    pairs.retain(|(key, _)| which.manages(settings, key));
+    let is_accepted =
+        |key: &str, value: &str| which == Labelling::Annotations || label_value_fault(key, value).is_none();
+    pairs.retain(|(key, value)| which.manages(settings, key) && is_accepted(key, value));
     pairs
 }

@@ -20,7 +20,7 @@ pub(super) fn check(
         let fault = qualified_name_fault(key).or_else(|| {
             (!settings.is_managed_label(key)).then_some("not one of the managed labels of this cluster")
         });
-        let value_fault = label_value_fault(value);
+        let value_fault = label_value_fault(key, value);
         let cause = |fault: &str, what: &str| Cause::invalid(format!("spec.labels[{key}]"), what, fault);
         fault.map(|fault| cause(fault, key)).into_iter().chain(value_fault.map(|fault| cause(fault, value)))
     };
