@@ -1,15 +1,25 @@
 //! Executes plans against a fake API server with prepared responses.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use forest::configuration::{Served, ServedKind};
 use forest::plan::plan;
 use forest::{KindSettings, Mode};
+use http::{Request, Response};
+use kube::client::Body;
+use parking_lot::Mutex;
 use prometheus::Registry;
 use serde_json::{Value, json};
+use tower::{BoxError, service_fn};
 
 use super::*;
 use crate::fake::{Server, World, copy, failure, secret, secrets_kind};
 
 fn executor(world: &World, server: &Server) -> Executor {
+    executor_with(world, &server.client())
+}
+
+fn executor_with(world: &World, client: &Client) -> Executor {
     let registry = Registry::new();
     let metrics = Metrics::register(&registry, &crate::queue::Queue::default(), &world.forest, true).unwrap();
     let (writer, forest) = (world.writer.clone(), world.forest.clone());
@@ -18,9 +28,9 @@ fn executor(world: &World, server: &Server) -> Executor {
         ..Configuration::default()
     });
     let permission: Permission = Arc::new(|| true);
-    let store = Store::new(server.client(), "hnc-system");
+    let store = Store::new(client.clone(), "hnc-system");
     let guarded = (Guard::disabled(), permission);
-    Executor::new(server.client(), (writer, forest), configuration, metrics, guarded, store)
+    Executor::new(client.clone(), (writer, forest), configuration, metrics, guarded, store)
 }
 
 fn served_secrets() -> ServedKind {
@@ -262,4 +272,33 @@ async fn an_anchor_creates_nothing_above_a_namespace_that_has_not_consented() {
     let about = [&event["reason"], &event["involvedObject"]["namespace"], &event["involvedObject"]["name"]];
     assert_eq!(about, ["CannotCreateSubnamespace", "root", "p"]);
     assert!(event["message"].as_str().unwrap().contains("namespace \"y\" named \"p\""), "{event}");
+}
+
+/// Reads and writes wait for permits in the order of their requests: many reads would delay all writes.
+#[tokio::test(start_paused = true)]
+async fn few_sources_are_read_at_a_time() {
+    const SOURCES: usize = 100;
+    let world = World::of(&[]);
+    for number in 0..SOURCES {
+        let mut source = secret("root", &format!("u{number}"), "10", "new");
+        source["metadata"]["name"] = json!(format!("s{number}"));
+        world.writer.tell([world.without_content(&source)]);
+    }
+    let (in_flight, counts) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
+    let (now, seen) = (in_flight.clone(), counts.clone());
+    let service = service_fn(move |_: Request<Body>| {
+        let (now, seen) = (now.clone(), seen.clone());
+        async move {
+            seen.lock().push(now.fetch_add(1, Ordering::Relaxed) + 1);
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            now.fetch_sub(1, Ordering::Relaxed);
+            let gone = failure(404, "NotFound", "it is gone").to_string().into_bytes();
+            Ok::<_, BoxError>(Response::builder().status(404).body(Body::from(gone))?)
+        }
+    });
+    let executor = executor_with(&world, &Client::new(service, "default"));
+    execute(&world, &executor).await;
+    let counts = counts.lock();
+    assert_eq!((counts.len(), counts.iter().max()), (SOURCES, Some(&16)));
+    assert_eq!(in_flight.load(Ordering::Relaxed), 0);
 }
