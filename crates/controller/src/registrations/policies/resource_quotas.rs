@@ -32,34 +32,31 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
     let mut copies = vec![format!("oldObject.metadata.?labels[?{key}].hasValue()")];
     // A quota can have very many limits, so the loop is over the few that matter.
     let limits = format!("{}.exists(k, {CHANGES})", list(&COPIED));
-    let (mut guarded, mut other) = (vec![limits.clone()], String::new());
+    let mut other = String::new();
     if settings.accurate {
         let verbs = ["UPDATE", "DELETE"];
         rules.push(rule("", &["resourcequotas", "limitranges"], &verbs));
         rules.push(rule("networking.k8s.io", &["networkpolicies"], &verbs));
         copies.push(was_followed());
-        guarded.push(changes_followed());
         other = format!(
             "!({limits}) ?\n\
              'this object is a copy from namespace \"' + {}.orValue('') + '\", which restricts this one; change or delete its source instead' :\n",
             old_annotation(FROM)
         );
     }
-    let guarded = format!(
-        "request.?subResource.orValue('') == 'status' ?\n({}) :\n({})",
-        forges_usage(&copies),
-        any_of(&guarded)
-    );
+    let mut guarded = vec![format!("({IS_STATUS} ?\n({}) :\n{limits})", forges_usage(&copies))];
+    // Labels and annotations can be written through the status, too.
+    guarded.extend(settings.accurate.then(changes_followed));
     let mut policy = Policy {
         name: names::policies::RESOURCE_QUOTAS,
         rules,
-        conditions: vec![not_the_controller(settings), condition("changes-what-is-guarded", guarded)],
+        conditions: vec![not_the_controller(settings), condition("changes-what-is-guarded", any_of(&guarded))],
         variables: vec![],
         validations: vec![must_saying(
             "authorizer.group('').resource('resourcequotas').check('create').allowed()",
             "only an administrator of all namespaces may do this",
             format!(
-                "request.?subResource.orValue('') == 'status' ?\n\
+                "{IS_STATUS} && {STATUS_DIFFERS} ?\n\
                  'this resource quota is a copy, and only the control plane records its usage' :\n\
                  {other}'this quota would keep out what is copied from the namespaces above: only an administrator of all namespaces may limit ' +\n\
                  {}.filter(k, {CHANGES}).join(', ')",
@@ -74,9 +71,13 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
     policy
 }
 
+const IS_STATUS: &str = "request.?subResource.orValue('') == 'status'";
+
+const STATUS_DIFFERS: &str = "object.?status != oldObject.?status";
+
 fn forges_usage(copies: &[String]) -> String {
     format!(
-        "({}) &&\n!(request.userInfo.username in {}) &&\nobject.?status != oldObject.?status",
+        "({}) &&\n!(request.userInfo.username in {}) &&\n{STATUS_DIFFERS}",
         any_of(copies),
         list(&recorders_of_usage())
     )
