@@ -70,10 +70,13 @@ fn child(forest: &Forest, parent: Id, form: &SubNamespaceFact) -> Child {
     if id.is_some_and(|id| forest.tree.hop_ancestry(parent).path.contains(&id)) {
         return Child::Stalled("Cycle", format!("namespace {} would be below itself", form.name));
     }
-    // Others name this one as their upstream namespace, in either hierarchy. It is not given to the one that waited for the name to
-    // become free.
-    let is_awaited =
-        id.is_some_and(|id| !forest.tree.next_hops(id).is_empty() || !forest.downstream(id).is_empty());
+    // It would be in both hierarchies.
+    if id.is_some_and(|id| !forest.downstream(id).is_empty()) {
+        let name = &form.name;
+        return Child::Stalled(CONFLICT, format!("namespaces of hnc.x-k8s.io name {name} as their parent"));
+    }
+    // Others name this one as their upstream namespace. It is not given to the one that waited for the name to become free.
+    let is_awaited = id.is_some_and(|id| !forest.tree.next_hops(id).is_empty());
     let waited = form.status.stalled.as_ref().is_some_and(|stalled| *stalled.reason == *CONFLICT);
     if is_awaited && waited { conflict() } else { Child::Missing }
 }

@@ -410,6 +410,21 @@ fn a_form_has_its_namespace_or_says_why_not() {
     }
 }
 
+/// Its namespace would be in both hierarchies.
+#[test]
+fn a_form_does_not_take_the_name_of_a_parent_that_the_other_hierarchy_misses() {
+    let mut forest = draw("r root, h");
+    forest.apply(AccurateFact::SubNamespace("r".into(), form("a")));
+    assert_eq!(own(&forest, "r"), ["create namespace a"]);
+    let named = HierarchyFact { version: version("h"), parent: Some("a".into()), ..HierarchyFact::default() };
+    let change = forest.apply(hnc::Fact::Hierarchy("h".into(), named));
+    assert!(change.namespaces["r"].structure);
+    assert_eq!(own(&forest, "r"), ["update a status 1 Conflict"]);
+    let change = forest.apply(hnc::Fact::HierarchyGone("h".into(), "h".into()));
+    assert!(change.namespaces["r"].structure);
+    assert_eq!(own(&forest, "r"), ["create namespace a"]);
+}
+
 /// The API server may store something else than it was given, as a webhook asks.
 #[test]
 fn a_copy_that_was_accepted_as_it_is_is_not_written_again() {
