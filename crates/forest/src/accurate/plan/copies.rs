@@ -42,6 +42,7 @@ pub(super) fn changes(forest: &Forest, settings: &Settings, id: Id, scope: &Obje
         .collect();
     let upstream = match reach(forest, id) {
         Reach::From(_, upstream) => Some(upstream),
+        Reach::Frozen(Frozen::NotLeading(..)) => forest.tree.hop(id).map(|edge| edge.upstream),
         _ => None,
     };
     let place = Place { forest, settings, id, upstream };
@@ -51,9 +52,8 @@ pub(super) fn changes(forest: &Forest, settings: &Settings, id: Id, scope: &Obje
     match reach(forest, id) {
         Reach::None => {}
         Reach::Frozen(why) => {
-            let forsakes = matches!(why, Frozen::Missing(_));
             for key in keys {
-                changes.frozen(&place, key, forsakes);
+                changes.frozen(&place, key, &why);
             }
         }
         Reach::Alone | Reach::From(..) => {
@@ -76,16 +76,11 @@ pub(super) fn changes(forest: &Forest, settings: &Settings, id: Id, scope: &Obje
 }
 
 impl Changes {
-    /// In a frozen namespace nothing is written, except that copies are deleted whose source was deleted with its namespace.
-    fn frozen(&mut self, place: &Place<'_>, key: ObjectKey, forsakes: bool) {
-        let is_gone = |from: &Name| !place.forest.has_seen(from);
-        let is_forsaken = |object: &&Object| {
-            let from = object.hop().and_then(|hop| hop.from.as_ref());
-            forsakes && place.must_go(&key, object) && from.is_some_and(is_gone)
-        };
-        match place.object(&key).filter(is_forsaken) {
-            Some(object) => self.delete(place, key, object),
-            None => self.nothing(place, key),
+    /// In a frozen namespace nothing is written, except that forsaken copies are deleted.
+    fn frozen(&mut self, place: &Place<'_>, key: ObjectKey, why: &Frozen) {
+        match place.object(&key).filter(|object| place.must_go(&key, object)) {
+            Some(object) if is_forsaken(place, &key, object, why) => self.delete(place, key, object),
+            _ => self.nothing(place, key),
         }
     }
 
@@ -124,6 +119,22 @@ impl Changes {
         if !known {
             self.conflicts.push((key, why.into()));
         }
+    }
+}
+
+/// Whether the source of a copy in a frozen namespace was deleted with its namespace. While that is being deleted, users can hold up
+/// its deletion, and remove the labels by which it leads. So a binding goes when it is withdrawn there, or changes.
+fn is_forsaken(place: &Place<'_>, key: &ObjectKey, object: &Object, why: &Frozen) -> bool {
+    let Some(from) = object.hop().and_then(|hop| hop.from.as_ref()) else { return false };
+    match why {
+        Frozen::Missing(_) => !place.forest.has_seen(from),
+        Frozen::NotLeading(_, upstream) => {
+            from == upstream
+                && place.upstream.is_some_and(|id| place.forest.is_ending(id))
+                && place.forest.kind(key.kind).binds_subjects()
+                && !matches!(place.decide(key), Decision::Leave)
+        }
+        _ => false,
     }
 }
 

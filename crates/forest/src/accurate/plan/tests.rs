@@ -263,6 +263,39 @@ fn a_namespace_that_is_being_deleted_loses_what_is_withdrawn_and_gets_nothing_ne
     assert_eq!(plan(&forest, "s", &Scope::whole()).conflicts, [], "conflicts do not matter any more");
 }
 
+/// Somebody holds up its deletion and removes its label, so that those below it are frozen.
+#[test]
+fn what_a_namespace_that_is_being_deleted_passes_on_no_more_gives_no_right() {
+    let middle = "s/Role/a=update<r s/RoleBinding/b=update<r s/Secret/c=update<r";
+    let below = "x/Role/a=update<s x/RoleBinding/b=update<s x/Secret/c=update<s x/RoleBinding/d=update<t";
+    let gone = |kind: &str, name: &str| {
+        Fact::ObjectGone(key(kind, name).kind, "s".into(), name.into(), format!("s/{name}").into())
+    };
+    let other = |kind: &str, name: &str, body: &Value| {
+        object(&settings(), "s", &key(kind, name), ["update", ""], body, "2")
+    };
+    for (s, fact, wanted) in [
+        ("s !", gone("RoleBinding", "b"), &["delete RoleBinding b"][..]),
+        ("s !", other("RoleBinding", "b", &binds("a", "2")), &["delete RoleBinding b"]),
+        ("s !", other("RoleBinding", "b", &binds("a", "1")), &[]),
+        ("s !", gone("Role", "a"), &["delete RoleBinding b"]),
+        ("s !", gone("Secret", "c"), &[]),
+        ("s", gone("RoleBinding", "b"), &[]),
+    ] {
+        let mut forest = draw("r root, s ^r, x ^s");
+        add(&mut forest, &format!("{middle} {below}"));
+        assert_eq!(forest.apply(namespace(s, "2")).namespaces["x"], Scope::whole());
+        assert_eq!(copies(&forest, "x"), [""; 0], "{s}: nothing is withdrawn yet");
+        let told = format!("{s}: {fact:?}");
+        let change = forest.apply(fact);
+        assert!(
+            wanted.is_empty() || change.namespaces["x"].objects.includes(&key("RoleBinding", "b")),
+            "{told}"
+        );
+        assert_eq!(copies(&forest, "x"), wanted, "{told}");
+    }
+}
+
 #[test]
 fn nothing_is_written_where_the_hierarchy_is_not_clear() {
     for (world, name, wanted) in [
