@@ -7,8 +7,16 @@ use anyhow::Context;
 use hns_e2e::Cluster;
 use tokio::signal::unix::{SignalKind, signal};
 
+const USAGE: &str = "Usage: hns-cluster
+
+Starts a Kubernetes control plane on loopback, prints its processes, its directory and its KUBECONFIG, and keeps it until Ctrl-C.";
+
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
+    if let Some(argument) = std::env::args().nth(1) {
+        anyhow::ensure!(["-h", "--help"].contains(&&*argument), "unknown argument {argument:?}\n\n{USAGE}");
+        return Ok(writeln!(io::stdout(), "{USAGE}")?);
+    }
     let began = Instant::now();
     let cluster = Cluster::start().await?;
     // Installed before the cluster is reported as ready. A background process of a script ignores the signal until then, and an
