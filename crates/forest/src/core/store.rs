@@ -74,19 +74,21 @@ impl Store {
         }
     }
 
-    /// Whether all of an object's content would be kept. A caller that collects facts can drop the content otherwise.
+    /// Whether any of an object's content would be kept. A caller that collects facts can drop the content otherwise.
     pub fn keeps_content(&self, seen: &ObjectFact) -> bool {
-        seen.inherited_from.is_none() && self.may_spread(self.tree.id(&seen.namespace))
+        let id = self.tree.id(&seen.namespace);
+        seen.inherited_from.is_none() && !self.kept(id).is_small()
     }
 
-    /// Whether the sources in a namespace may be copied. Assumes so until the structure is known.
-    fn may_spread(&self, id: Option<Id>) -> bool {
-        self.structure_gap().is_some() || id.is_some_and(|id| !self.is_leaf(id))
-    }
-
-    /// Whether nothing is copied from this namespace.
-    fn is_leaf(&self, id: Id) -> bool {
-        self.tree.downstream(id).is_empty() && self.tree.next_hops(id).is_empty()
+    /// How much of the content of the sources in a namespace is kept: what is copied from there, in each of the two ways. All of it until
+    /// the structure is known.
+    pub(super) fn kept(&self, id: Option<Id>) -> Knowledge {
+        let is_unknown = self.structure_gap().is_some();
+        let has = |of: &dyn Fn(Id) -> bool| is_unknown || id.is_some_and(of);
+        Knowledge::kept(
+            has(&|id| !self.tree.downstream(id).is_empty()),
+            has(&|id| !self.tree.next_hops(id).is_empty()),
+        )
     }
 
     /// Whether this state of an object, or a later one, is known, with all the content that is kept. A fact that repeats it can
@@ -94,13 +96,8 @@ impl Store {
     pub fn knows_state(&self, kind: KindId, namespace: &str, name: &Name, version: &Version) -> bool {
         let Some(id) = self.tree.id(namespace) else { return false };
         let Some(known) = self.objects.get(id, &ObjectKey { kind, name: name.clone() }) else { return false };
-        let kept = match known {
-            Object::Copy(_) => Knowledge::Digests,
-            Object::Source(_) if self.may_spread(Some(id)) => Knowledge::Whole,
-            Object::Source(_) => Knowledge::Metadata,
-        };
         CompactVersion::from(version.clone()).is_same_or_older_than(known.version())
-            && known.knowledge() >= kept
+            && known.knowledge().covers(self.kept(Some(id)).within(known.whole()))
     }
 
     /// How many objects and namespaces there are.
@@ -242,15 +239,14 @@ impl Store {
         if self.structure_gap().is_some() {
             return;
         }
-        let is_leaf = |id: &Id| self.is_leaf(*id);
-        let leaves: Vec<Id> = if change.everything {
-            self.objects.whole().filter(is_leaf).collect()
+        let ids: Vec<Id> = if change.everything {
+            self.objects.whole().collect()
         } else {
-            let touched = change.namespaces.keys().filter_map(|name| self.tree.id(name));
-            touched.filter(is_leaf).collect()
+            change.namespaces.keys().filter_map(|name| self.tree.id(name)).collect()
         };
-        for id in leaves {
-            self.objects.trim(id);
+        for id in ids {
+            let kept = self.kept(Some(id));
+            self.objects.trim(id, kept);
         }
     }
 
@@ -274,7 +270,8 @@ impl Store {
         let key = self.objects.shared_key(ObjectKey { kind, name: seen.name.clone() });
         let known = self.tree.id(&seen.namespace).and_then(|id| self.objects.get(id, &key));
         let version = CompactVersion::from(seen.version.clone());
-        if known.is_some_and(|known| known.has_seen(&version, Knowledge::seen(&seen))) {
+        let kept = self.kept(self.tree.id(&seen.namespace));
+        if known.is_some_and(|known| known.has_seen(&version, Knowledge::seen(&seen).within(kept))) {
             return;
         }
         let is_new = known.is_none();
@@ -286,9 +283,7 @@ impl Store {
         };
         let inherited_from = seen.inherited_from.map(|from| self.tree.shared(from));
         let mut object = Object::from_fact(ObjectFact { inherited_from, ..seen });
-        if !self.may_spread(Some(id)) {
-            object.trim();
-        }
+        object.trim(kept);
         let old = self.objects.insert(id, key.clone(), object);
         self.touch_object(id, &key, old.as_ref(), change);
     }

@@ -188,6 +188,56 @@ fn own_objects_are_kept_and_reported() {
     assert_eq!(copies(&forest, "s").len(), 3);
 }
 
+/// A Secret of many kilobytes is not held for nothing.
+#[test]
+fn content_is_kept_only_for_the_copies_that_are_made_of_it() {
+    let kept = |forest: &Forest, place: &str| {
+        let (namespace, name) = place.split_once('/').unwrap();
+        let source = forest.source(forest.id(namespace).unwrap(), &key("Secret", name)).unwrap();
+        let hop = source.hop.as_ref().and_then(|hop| hop.content.as_ref());
+        [source.content.as_ref(), hop].map(|it| it.is_some_and(|it| it.canonical.is_some()))
+    };
+    let mut forest = draw("r root, s ^r, h, c");
+    let parent = |parent: Option<&str>, resource_version: &str| {
+        let version = crate::Version { uid: "c".into(), resource_version: resource_version.into() };
+        hnc::Fact::Hierarchy(
+            "c".into(),
+            HierarchyFact { version, parent: parent.map(Into::into), ..HierarchyFact::default() },
+        )
+    };
+    forest.apply(parent(Some("h"), "1"));
+    let objects = "r/Secret/a=update r/Secret/own= s/Secret/a=update<r h/Secret/b=update h/Secret/own=";
+    add(&mut forest, objects);
+    for (place, wanted) in [
+        ("r/a", [false, true]),
+        ("r/own", [false, false]),
+        ("s/a", [false, false]),
+        ("h/b", [true, false]),
+        ("h/own", [true, false]),
+    ] {
+        assert_eq!(kept(&forest, place), wanted, "{place}");
+    }
+    assert!(!forest.is_unread("r", &key("Secret", "a")) && !forest.is_unread("h", &key("Secret", "own")));
+    let again =
+        object(&settings(), "r", &key("Secret", "a"), ["update", ""], &json!({ "content": "1" }), "1");
+    assert!(forest.apply(again).namespaces.is_empty(), "nothing is new about it");
+    // Nobody is below them any more.
+    forest.apply(namespace("s", "2"));
+    forest.apply(parent(None, "2"));
+    assert_eq!([kept(&forest, "r/a"), kept(&forest, "h/b")], [[false, false]; 2]);
+    // The middle of a line: it is read when there is somebody to copy it to.
+    let mut forest = draw(WORLD);
+    add(&mut forest, "r/Secret/a=update s/Secret/a=update<r");
+    assert_eq!([kept(&forest, "r/a"), kept(&forest, "s/a")], [[false, true]; 2]);
+    forest.apply(namespace("x", "2"));
+    assert_eq!(kept(&forest, "s/a"), [false, false]);
+    forest.apply(namespace("x ^s", "3"));
+    assert_eq!(plan(&forest, "x", &Scope::whole()).unread, [("s".into(), key("Secret", "a"))]);
+    assert!(forest.is_unread("s", &key("Secret", "a")));
+    add(&mut forest, "s/Secret/a=update<r");
+    assert_eq!(copies(&forest, "x"), ["create Secret a from s"]);
+}
+
 #[test]
 fn a_binding_is_copied_only_with_its_role_and_after_it() {
     for (objects, wanted) in [

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 
 use super::super::content::Digest;
 use super::super::kind::{KindId, ObjectKey};
 use super::super::name::Name;
 use super::super::tree::Id;
 use super::super::version::{CompactVersion, Version};
-use super::{Object, Source};
+use super::{Knowledge, Object, Source};
 
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
@@ -20,8 +20,8 @@ pub(crate) struct Objects {
     selective: BTreeMap<ObjectKey, usize>,
     /// By the name of a Role, the sources that refer to it.
     bindings: HashMap<Name, HashMap<Id, BTreeSet<ObjectKey>>>,
-    /// The namespaces whose sources are kept with their content.
-    whole: HashSet<Id>,
+    /// The namespaces with sources that are kept with their content, and how much that is at most.
+    whole: HashMap<Id, Knowledge>,
     /// How many objects of each kind there are.
     counts: HashMap<KindId, Counts>,
     /// How many copies name a namespace as that of their source.
@@ -135,8 +135,9 @@ impl Objects {
             if source.looks_at_labels() {
                 *self.selective.entry(key.clone()).or_default() += 1;
             }
-            if source.content.as_ref().is_some_and(|content| content.canonical.is_some()) {
-                self.whole.insert(namespace);
+            let known = object.knowledge();
+            if !known.is_small() {
+                self.whole.entry(namespace).and_modify(|most| *most = most.and(known)).or_insert(known);
             }
             if let Some(role) = &source.role {
                 let bindings = self.bindings.entry(role.clone()).or_default();
@@ -183,16 +184,20 @@ impl Objects {
 
     /// The namespaces whose sources are kept with their content.
     pub(crate) fn whole(&self) -> impl Iterator<Item = Id> {
-        self.whole.iter().copied()
+        self.whole.keys().copied()
     }
 
-    /// Drops the content of the sources in a namespace, except for the digests: nothing copies them.
-    pub(crate) fn trim(&mut self, namespace: Id) {
-        if !self.whole.remove(&namespace) {
+    /// Drops the content of the sources in a namespace that is more than this: nothing copies them.
+    pub(crate) fn trim(&mut self, namespace: Id, most: Knowledge) {
+        let Some(known) = self.whole.get_mut(&namespace).filter(|known| !most.covers(**known)) else {
             return;
+        };
+        *known = known.within(most);
+        if known.is_small() {
+            self.whole.remove(&namespace);
         }
         let objects = self.by_namespace.get_mut(&namespace).into_iter().flat_map(BTreeMap::values_mut);
-        objects.for_each(Object::trim);
+        objects.for_each(|object| object.trim(most));
     }
 
     fn unindex(&mut self, namespace: Id, key: &ObjectKey) {

@@ -83,31 +83,67 @@ impl Copy {
     }
 }
 
-/// How much of an object's content the forest knows.
+/// How much of the content of copies the forest knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Knowledge {
+enum Level {
     Metadata,
     Digests,
     Whole,
 }
 
-impl Knowledge {
-    /// Of what is seen of an object.
-    pub(crate) fn seen(fact: &ObjectFact) -> Self {
-        Self::all(fact.content.as_ref(), fact.hop.as_deref())
-    }
-
-    fn all(content: Option<&KnownContent>, hop: Option<&Hop>) -> Self {
-        let whole = Self::of(content);
-        hop.map_or(whole, |hop| whole.min(Self::of(hop.content.as_ref())))
-    }
-
+impl Level {
     fn of(content: Option<&KnownContent>) -> Self {
         match content {
             None => Self::Metadata,
             Some(KnownContent { canonical: None, .. }) => Self::Digests,
             Some(_) => Self::Whole,
         }
+    }
+}
+
+/// The same for the copies in all namespaces below, and for those that are made hop by hop.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Knowledge {
+    below: Level,
+    next: Level,
+}
+
+impl Knowledge {
+    const DIGESTS: Self = Self { below: Level::Digests, next: Level::Digests };
+
+    /// What is kept of sources, if their content is kept only for copies below, or only for those that are made hop by hop.
+    pub(crate) fn kept(below: bool, next: bool) -> Self {
+        let level = |is_kept| if is_kept { Level::Whole } else { Level::Digests };
+        Self { below: level(below), next: level(next) }
+    }
+
+    /// Of what is seen of an object.
+    pub(crate) fn seen(fact: &ObjectFact) -> Self {
+        Self::all(fact.content.as_ref(), fact.hop.as_deref())
+    }
+
+    fn all(content: Option<&KnownContent>, hop: Option<&Hop>) -> Self {
+        Self { below: Level::of(content), next: Level::of(hop.and_then(|hop| hop.content.as_ref())) }
+    }
+
+    /// The less of both.
+    pub(crate) fn within(self, most: Self) -> Self {
+        Self { below: self.below.min(most.below), next: self.next.min(most.next) }
+    }
+
+    /// The more of both.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self { below: self.below.max(other.below), next: self.next.max(other.next) }
+    }
+
+    /// Whether this is as much as the other.
+    pub(crate) fn covers(self, other: Self) -> bool {
+        self.below >= other.below && self.next >= other.next
+    }
+
+    /// Whether it is no more than digests.
+    pub(crate) fn is_small(self) -> bool {
+        Self::DIGESTS.covers(self)
     }
 }
 
@@ -156,22 +192,35 @@ impl Object {
     pub(crate) fn knowledge(&self) -> Knowledge {
         match self {
             Self::Source(source) => Knowledge::all(source.content.as_ref(), source.hop.as_deref()),
-            Self::Copy(copy) => copy.digests.map_or(Knowledge::Metadata, |_| Knowledge::Digests),
+            Self::Copy(copy) => {
+                let below = copy.digests.map_or(Level::Metadata, |_| Level::Digests);
+                Knowledge { below, next: Level::Metadata }
+            }
         }
+    }
+
+    /// How much can be known.
+    pub(crate) fn whole(&self) -> Knowledge {
+        let next = if self.hop().is_some() { Level::Whole } else { Level::Metadata };
+        let below = if self.source().is_some() { Level::Whole } else { Level::Digests };
+        Knowledge { below, next }
     }
 
     /// Whether this state of the object, with this much content, adds nothing to what is known.
     pub(crate) fn has_seen(&self, version: &CompactVersion, knowledge: Knowledge) -> bool {
-        let kept = if self.source().is_some() { knowledge } else { knowledge.min(Knowledge::Digests) };
         version.is_older_than(self.version())
-            || (version.is_same_or_older_than(self.version()) && kept <= self.knowledge())
+            || (version.is_same_or_older_than(self.version())
+                && self.knowledge().covers(knowledge.within(self.whole())))
     }
 
-    /// Drops the content, except for the digests.
-    pub(crate) fn trim(&mut self) {
-        if let Self::Source(source) = self {
-            let hop = source.hop.as_mut().and_then(|hop| hop.content.as_mut());
-            source.content.iter_mut().chain(hop).for_each(|content| content.canonical = None);
+    /// Drops the content that is more than this.
+    pub(crate) fn trim(&mut self, most: Knowledge) {
+        let Self::Source(source) = self else { return };
+        let hop = source.hop.as_mut().and_then(|hop| hop.content.as_mut());
+        for (content, most) in [(source.content.as_mut(), most.below), (hop, most.next)] {
+            if let Some(content) = content.filter(|_| most < Level::Whole) {
+                content.canonical = None;
+            }
         }
     }
 

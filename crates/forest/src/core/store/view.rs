@@ -130,12 +130,11 @@ impl Store {
         }
     }
 
-    /// Whether this is a source whose content is not in memory.
+    /// Whether this is a source whose content is not in memory, although something is copied from its namespace.
     pub fn is_unread(&self, namespace: &str, key: &ObjectKey) -> bool {
-        let source = self.known(namespace, key).and_then(Object::source);
-        let content =
-            source.map(|source| source.content.as_ref().and_then(|content| content.canonical.as_ref()));
-        content.is_some_and(|content| content.is_none())
+        let kept = self.kept(self.tree.id(namespace));
+        let source = self.known(namespace, key).filter(|object| object.source().is_some());
+        source.is_some_and(|source| !source.knowledge().covers(kept.within(source.whole())))
     }
 
     fn known(&self, namespace: &str, key: &ObjectKey) -> Option<&Object> {
