@@ -83,7 +83,11 @@ impl Forest {
 
     /// What the namespace and all below use of these resources.
     pub(crate) fn usage_below(&self, id: Id, of: &Resources) -> Resources {
-        let namespaces = self.at_and_below(id);
+        self.usage_of(&self.at_and_below(id), of)
+    }
+
+    /// What these namespaces use of these resources.
+    pub(crate) fn usage_of(&self, namespaces: &[Id], of: &Resources) -> Resources {
         let used = |name: &str| -> Quantity {
             namespaces.iter().filter_map(|id| self.counted_usage(*id)?.get(name).copied()).sum()
         };

@@ -1,9 +1,11 @@
 //! Single cases.
 
 use forest::plan::{Action, HncAction, plan};
-use forest::{Name, Scope};
+use forest::preview::{Intent, Preview};
+use forest::rules::{Answer, Answers, Question, User, Verdict};
+use forest::{Labels, Name, Scope};
 
-use super::run::Run;
+use super::run::{Run, afresh};
 use crate::cluster::hierarchical::{NEVER_COUNTED, resources};
 use crate::cluster::{Cluster, EXCLUDED, bindings, binds};
 
@@ -23,6 +25,24 @@ fn with_pods(tree: &str, quotas: &[(&str, &str)], used: &[(&str, i64)]) -> Run {
 fn shown(run: &Run) -> Vec<String> {
     let all = run.cluster.hierarchical.iter();
     all.map(|((at, name), quota)| format!("{at}/{name} {}", quota.status.requests_summary)).collect()
+}
+
+/// The warnings of a new anchor, of a user who has all rights.
+fn warnings(run: &Run, parent: &str, child: &str) -> Vec<String> {
+    let preview = Preview::new(afresh(&run.cluster));
+    let (parent, child, none) = (parent.into(), child.into(), Labels::default());
+    let intent = Intent::CreateAnchor { parent, child, labels: none.clone(), annotations: none };
+    let mut answers = Answers::new();
+    loop {
+        match preview.judge(&intent, &User::default(), &answers) {
+            Verdict::Allow { warnings, .. } => return warnings,
+            Verdict::Ask(questions) => answers.extend(questions.into_iter().map(|question| {
+                let exists = matches!(question, Question::Namespace(_));
+                (question, if exists { Answer::No } else { Answer::Yes })
+            })),
+            Verdict::Deny(denial) => panic!("{denial:?}"),
+        }
+    }
 }
 
 #[test]
@@ -321,10 +341,19 @@ fn an_orphan_keeps_the_limits_of_its_tree() {
     run.come_to_rest();
     run.check();
     assert_eq!(shown(&run), ["org/pods pods: 4/3", "team/pods pods: 4/4"]);
+    // What it uses counts there already, so its missing parent brings it only to other quotas.
+    assert_eq!(warnings(&run, "team", "tmp"), [""; 0]);
+    let elsewhere = [
+        run.cluster.namespace("other"),
+        run.cluster.put_quota("other", "q", resources(&[("pods", "3")]), &[]),
+    ];
+    run.hear(elsewhere);
+    let [warning] = &warnings(&run, "other", "tmp")[..] else { panic!("one quota is exceeded") };
+    assert!(warning.contains("pods=4 is used of the quota other/q, which allows 3"), "{warning}");
     let freed = run.cluster.set_parent("x", None);
     run.hear([freed]);
     run.come_to_rest();
     run.check();
-    assert_eq!(shown(&run), ["org/pods pods: 0/3", "team/pods pods: 0/4"]);
+    assert_eq!(shown(&run), ["org/pods pods: 0/3", "other/q pods: 0/3", "team/pods pods: 0/4"]);
     assert!(!run.cluster.derived.contains_key("x"));
 }

@@ -39,13 +39,15 @@ pub(crate) fn status(forest: &Forest, id: Id, quota: &QuotaFact) -> QuotaStatus 
 }
 
 /// The quotas that `child`, with all namespaces below it, would exceed as a child of `parent`, one sentence each. Only the usage of
-/// resources that are limited where it is now is known.
+/// resources that are limited where it is now is known. An orphan below it may count there already.
 pub(crate) fn exceeded_by_move(forest: &Forest, parent: &Name, child: &Name) -> Vec<String> {
     let (Some(parent), Some(id)) = (forest.id(parent), forest.id(child)) else { return Vec::new() };
     let above = forest.place(id);
     let quotas = forest.quotas_above(parent).into_iter().filter(|(at, _)| !above.contains(at));
     let sentences = quotas.flat_map(|(at, quota)| {
-        let (moved, used) = (forest.usage_below(id, &quota.hard), forest.usage_below(at, &quota.hard));
+        let counted = forest.at_and_below(at);
+        let new: Vec<Id> = forest.at_and_below(id).into_iter().filter(|it| !counted.contains(it)).collect();
+        let [moved, used] = [&new, &counted].map(|namespaces| forest.usage_of(namespaces, &quota.hard));
         let exceeded = quota.hard.iter().filter_map(move |(name, limit)| {
             let (moved, total) = (moved[name], moved[name] + used[name]);
             let name_of_quota = full_name(forest.name(at), &quota.name);
