@@ -293,7 +293,7 @@ impl Review<'_> {
     /// at once, in any order.
     fn parent_exists(&self, parent: &Name) -> Check<Vec<String>> {
         if matches!(self.presence(parent)?, Presence::Here) {
-            return Ok(Vec::new());
+            return Ok(self.is_ending(parent).into_iter().collect());
         }
         let absent = || {
             Err(Denial::forbidden(format!("the requested parent {parent:?} does not exist; create it first"))
@@ -321,6 +321,17 @@ impl Review<'_> {
              propagated to it{}",
             place.unwrap_or_default()
         )
+    }
+
+    /// A warning that the parent will not stay.
+    fn is_ending(&self, parent: &Name) -> Option<String> {
+        let namespace = &self.request.namespace;
+        self.forest.is_terminating(parent).then(|| {
+            format!(
+                "the parent {parent:?} is being deleted; when it is gone, {namespace:?} is halted until it gets another parent, or \
+                 {parent:?} is created again: it keeps its copies, and nothing is propagated to it"
+            )
+        })
     }
 
     /// A warning that nothing comes from a halted parent.

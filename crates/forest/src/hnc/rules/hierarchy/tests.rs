@@ -471,6 +471,13 @@ fn row_9_a_new_parent_has_to_exist() {
     check_all([
         ("it does", "child, p", create("child", "p"), vec![("admin p", Yes)], Allowed),
         (
+            "it is being deleted",
+            "child, p!",
+            create("child", "p"),
+            vec![("admin p", Yes)],
+            Warned(&["\"p\" is being deleted", "\"child\" is halted"]),
+        ),
+        (
             "it does not",
             "child",
             create("child", "p"),
