@@ -95,6 +95,7 @@ pub(crate) mod tests {
                 (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{text}"),
                 (Err(failure), Err(expected)) => {
                     assert!(failure.text.contains(expected), "{text}: {failure}");
+                    assert!(!failure.text.contains("delete-type"), "there is no entry: {failure}");
                 }
                 (found, expected) => panic!("{text}: {found:?}, not {expected:?}"),
             }

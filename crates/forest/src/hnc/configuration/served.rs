@@ -77,8 +77,7 @@ impl Served {
             .filter(|group| entry.group.is_empty() || *group == entry.group)
             .collect();
         if unavailable.is_empty() {
-            let why = "the API server serves no such resource; `kubectl api-resources --namespaced` lists those that it serves, \
-                       and `kubectl hns config delete-type` removes the entry of one that it served before";
+            let why = "the API server serves no such resource; `kubectl api-resources --namespaced` lists those that it serves";
             return (Fault::NotFound, why.into());
         }
         (

@@ -102,7 +102,7 @@ fn a_resource_is_found_by_every_name_it_has() {
 #[test]
 fn what_makes_no_sense_is_found_and_the_rest_is_in_force() {
     let cases: [(&str, Fault, &str, &[&str]); 12] = [
-        ("crontabs", Fault::NotFound, "ResourceNotFound", &["no such resource"]),
+        ("crontabs", Fault::NotFound, "ResourceNotFound", &["no such resource", "delete-type"]),
         ("secrets.example.com", Fault::NotFound, "ResourceNotFound", &[]),
         ("secretss", Fault::NotFound, "ResourceNotFound", &[]),
         ("", Fault::NotFound, "ResourceNotFound", &[]),
