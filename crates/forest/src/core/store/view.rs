@@ -45,6 +45,16 @@ impl Store {
         self.tree.downstream(id).iter().map(|child| self.tree.name(*child).clone()).collect()
     }
 
+    /// The orphans that belong below this namespace, sorted.
+    pub fn orphans_below(&self, name: &str) -> Vec<Name> {
+        let Some(id) = self.tree.id(name) else { return Vec::new() };
+        let belongs = |orphan: &Id| *orphan != id && self.tree.place(*orphan).contains(&id);
+        let mut names: Vec<Name> =
+            self.tree.orphans().filter(belongs).map(|orphan| self.tree.name(orphan).clone()).collect();
+        names.sort_unstable();
+        names
+    }
+
     /// The names of managed namespaces that have children and are missing or being deleted, sorted.
     pub fn awaited_names(&self) -> Vec<&Name> {
         self.managed_names(self.tree.awaited())

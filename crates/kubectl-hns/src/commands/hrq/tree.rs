@@ -30,6 +30,8 @@ struct View {
     /// What the conditions say, one line each.
     conditions: Vec<(Ink, String)>,
     tree: Node,
+    /// The namespaces that count too, although their parent does not exist.
+    orphans: Vec<Node>,
     /// What each namespace uses itself; namespaces that cannot be read are missing.
     usage: BTreeMap<Name, Resources>,
 }
@@ -92,6 +94,7 @@ impl View {
             used: amounts(&json!(status.used)),
             conditions: conditions.collect(),
             tree: build(structure, &[namespace.as_str().into()]).remove(0),
+            orphans: build(structure, &structure.forest().orphans_below(&namespace)),
             usage: BTreeMap::new(),
             namespace,
         }
@@ -100,20 +103,24 @@ impl View {
     /// A namespace without a derived quota uses nothing that is counted.
     fn take_usage(&mut self, all: &BTreeMap<Name, Resources>) {
         let used = |node: &Node| all.get(&*node.name).cloned().unwrap_or_default();
-        self.usage =
-            self.tree.all().into_iter().map(|node| (node.name.as_str().into(), used(node))).collect();
+        self.usage = self.nodes().map(|node| (node.name.as_str().into(), used(node))).collect();
+    }
+
+    fn nodes(&self) -> impl Iterator<Item = &Node> {
+        std::iter::once(&self.tree).chain(&self.orphans).flat_map(Node::all)
     }
 
     /// Reads the usage of each namespace; returns those that may not be read.
     async fn read_usage(&mut self, session: &Session) -> Result<Vec<String>, Failure> {
         let mut unread = Vec::new();
-        for node in self.tree.all() {
-            match quotas::derived_in(session, &node.name).await {
+        let names: Vec<String> = self.nodes().map(|node| node.name.clone()).collect();
+        for name in names {
+            match quotas::derived_in(session, &name).await {
                 Ok(derived) => {
                     let used = derived.map(|it| it.used).unwrap_or_default();
-                    self.usage.insert(node.name.as_str().into(), used);
+                    self.usage.insert(name.as_str().into(), used);
                 }
-                Err(problem) if problem.is_forbidden() => unread.push(node.name.clone()),
+                Err(problem) if problem.is_forbidden() => unread.push(name),
                 Err(problem) => return Err(Failure::because("resourcequotas cannot be read", &problem)),
             }
         }
@@ -136,15 +143,19 @@ impl View {
         text.push_str(&aligned(&bars, 2));
         text.push('\n');
         text.push_str(&aligned(&rows, 2));
+        for orphan in &self.orphans {
+            text.line(format!(
+                "{} counts too: its parent does not exist, and it is still limited",
+                orphan.name
+            ));
+        }
         text
     }
 
     /// Each limit with a bar.
     fn bars(&self) -> Vec<Vec<String>> {
         let lines = self.hard.iter().map(|(name, hard)| {
-            let shown = || self.used.get(name).copied().unwrap_or_default();
-            // The status of the quota is a moment older than what each namespace uses.
-            let used = self.sum(&self.tree, name).unwrap_or_else(shown);
+            let used = self.used.get(name).copied().unwrap_or_default();
             let percent = used.percent_of(*hard);
             vec![name.to_string(), bar(percent), format!("{used}/{hard}"), format!("{percent}%")]
         });
@@ -155,7 +166,9 @@ impl View {
     fn rows(&self) -> Vec<Vec<String>> {
         let names = self.hard.keys().map(ToString::to_string);
         let mut rows = vec![std::iter::once("NAMESPACE".to_owned()).chain(names).collect()];
-        self.row(&self.tree, "", "", &mut rows);
+        for root in std::iter::once(&self.tree).chain(&self.orphans) {
+            self.row(root, "", "", &mut rows);
+        }
         rows
     }
 
@@ -220,6 +233,35 @@ mod tests {
     use crate::structure::tests::sketch;
 
     #[test]
+    fn an_orphan_that_counts_is_shown_below_the_tree() {
+        let quota = serde_json::from_value(json!({
+            "metadata": { "name": "team", "namespace": "a" },
+            "status": { "hard": { "pods": "4" }, "used": { "pods": "3" } },
+        }))
+        .unwrap();
+        let mut structure = sketch(&["a", "b < a", "x < gone", "y < x", "other < gone"]);
+        let place = [("a.tree.hnc.x-k8s.io/depth", "2"), ("x.tree.hnc.x-k8s.io/depth", "0")];
+        structure.namespaces.get_mut("x").unwrap().labels = place.into_iter().collect();
+        let mut view = View::new(&quota, &structure);
+        let used = |pods: &str| amounts(&json!({ "pods": pods }));
+        view.usage =
+            [("a", "0"), ("b", "1"), ("x", "0"), ("y", "2")].map(|(name, it)| (name.into(), used(it))).into();
+        let wanted = "\
+team in namespace a
+
+pods       ███████████████░░░░░  3/4  75%
+
+NAMESPACE  pods
+a          1 (own 0)
+└── b      1
+x          2 (own 0)
+└── y      2
+x counts too: its parent does not exist, and it is still limited
+";
+        assert_eq!(view.text(Paint::NONE), wanted);
+    }
+
+    #[test]
     fn a_quota_is_drawn_with_its_bars_and_the_usage_of_its_subtree() {
         let quota = serde_json::from_value(json!({
             "metadata": { "name": "team", "namespace": "a" },
@@ -252,7 +294,7 @@ a              ? (own 0)      ? (own 0)
         view.usage.insert("d".into(), used("1"));
         let text = view.text(Paint::NONE);
         assert!(
-            text.contains("4/4    100%") && text.contains("a              0              4 (own 0)"),
+            text.contains("3/4    75%") && text.contains("a              0              4 (own 0)"),
             "{text}"
         );
     }
