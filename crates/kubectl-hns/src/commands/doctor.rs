@@ -122,7 +122,7 @@ async fn check(session: &Session) -> Vec<Finding> {
     findings.push(settings::check(session).await);
     findings.extend(settings::initial_admin(session).await);
     findings.extend(quotas::check(session).await);
-    findings.extend(account_rights::check(session).await);
+    findings.extend(account_rights::check(session, &settings).await);
     let is_served =
         !findings.iter().any(|it| it.level == Level::Wrong && it.subject.starts_with("definition "));
     let trees = if is_served {

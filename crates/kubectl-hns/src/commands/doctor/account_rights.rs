@@ -2,15 +2,18 @@
 
 use std::fmt;
 
+use hns_api::accurate::{self, SubNamespace};
 use hns_api::{HNCConfiguration, SynchronizationMode, names};
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::CustomResourceExt as _;
 use kube::api::PostParams;
 
 use hns_cluster::quota_rights::{self, REMEDY};
-use hns_cluster::settings::in_force;
+use hns_cluster::settings::{SharedSettings, in_force};
 
 use super::{Finding, some};
+use crate::failure::Problem;
 use crate::published;
 use crate::session::Session;
 
@@ -21,18 +24,25 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 struct Right {
     verb: &'static str,
     group: String,
+    /// With the subresource, as in `pods/status`.
     resource: String,
+    /// Only on the object of this name.
+    name: Option<&'static str>,
 }
 
 impl fmt::Display for Right {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dot = if self.group.is_empty() { "" } else { "." };
-        write!(f, "{} {}{dot}{}", self.verb, self.resource, self.group)
+        let (resource, subresource) = self.resource.split_once('/').unwrap_or((&self.resource, ""));
+        let slash = if subresource.is_empty() { "" } else { "/" };
+        write!(f, "{} {resource}{dot}{}{slash}{subresource}", self.verb, self.group)?;
+        self.name.map_or(Ok(()), |name| write!(f, " {name}"))
     }
 }
 
 fn rights(verbs: &[&'static str], group: &str, resource: &str) -> Vec<Right> {
-    let right = |verb: &&'static str| Right { verb, group: group.into(), resource: resource.into() };
+    let right =
+        |verb: &&'static str| Right { verb, group: group.into(), resource: resource.into(), name: None };
     verbs.iter().map(right).collect()
 }
 
@@ -58,6 +68,15 @@ fn of_controller(kinds: &[Kind]) -> Vec<Right> {
     all
 }
 
+/// The rights that the controller needs for Accurate's API, beside those on the kinds that it copies.
+fn of_controller_for_accurate() -> Vec<Right> {
+    let mut all = rights(&["get", "list", "watch", "patch"], accurate::GROUP, "subnamespaces");
+    all.extend(rights(&["patch"], accurate::GROUP, "subnamespaces/status"));
+    let definition = rights(&["patch"], "apiextensions.k8s.io", "customresourcedefinitions");
+    all.extend(definition.into_iter().map(|it| Right { name: Some(SubNamespace::crd_name()), ..it }));
+    all
+}
+
 /// The rights that the webhook needs.
 fn of_webhook(kinds: &[Kind]) -> Vec<Right> {
     let mut all = rights(&READ, "", "namespaces");
@@ -73,7 +92,7 @@ fn of_webhook(kinds: &[Kind]) -> Vec<Right> {
     all
 }
 
-pub(super) async fn check(session: &Session) -> Vec<Finding> {
+pub(super) async fn check(session: &Session, settings: &SharedSettings) -> Vec<Finding> {
     let namespace = session.installation().await;
     let kinds = kinds(session).await;
     let accounts = [
@@ -85,7 +104,36 @@ pub(super) async fn check(session: &Session) -> Vec<Finding> {
         findings.push(account_has(session, (namespace, account), rights, &kinds).await);
     }
     findings.extend(for_quotas(session, namespace).await);
+    if settings.accurate.enabled {
+        findings.push(for_accurate(session, namespace).await);
+    }
     findings
+}
+
+/// What both accounts lack for Accurate's API.
+async fn for_accurate(session: &Session, namespace: &str) -> Finding {
+    const SUBJECT: &str = "rights for Accurate's API";
+    let of_webhook = rights(&["list", "watch"], accurate::GROUP, "subnamespaces");
+    let mut lacks = Vec::new();
+    for (account, rights) in [
+        (names::CONTROLLER_SERVICE_ACCOUNT, of_controller_for_accurate()),
+        (names::WEBHOOK_SERVICE_ACCOUNT, of_webhook),
+    ] {
+        match missing(session, (namespace, account), rights).await {
+            Ok(missing) if missing.is_empty() => {}
+            Ok(missing) => lacks.push(format!("{account} may not {}", some(&words(&missing)))),
+            Err(problem) => return Finding::unread(SUBJECT, &problem),
+        }
+    }
+    if lacks.is_empty() {
+        return Finding::ok(SUBJECT, "sufficient");
+    }
+    Finding::wrong(
+        SUBJECT,
+        lacks.join("; "),
+        "Set accurate.enabled in the chart; without Helm, `kubectl auth reconcile -f config/accurate.yaml`: it changes only roles and bindings, \
+         and skips the rest.",
+    )
 }
 
 /// What both accounts lack for hierarchical quotas, if these are enabled.
@@ -114,17 +162,32 @@ async fn account_has(
     rights: Vec<Right>,
     kinds: &[Kind],
 ) -> Finding {
+    match missing(session, (namespace, account), rights).await {
+        Ok(missing) => finding(account, &missing, kinds),
+        Err(problem) => Finding::unread(format!("rights of {account}"), &problem),
+    }
+}
+
+/// Which of these rights the account lacks.
+async fn missing(
+    session: &Session,
+    (namespace, account): (&str, &str),
+    rights: Vec<Right>,
+) -> Result<Vec<Right>, Problem> {
     let api = session.all::<SubjectAccessReview>();
     let mut missing = Vec::new();
     for right in rights {
         let review = review(namespace, account, &right);
-        match session.call(api.create(&PostParams::default(), &review)).await {
-            Ok(answer) if answer.status.as_ref().is_some_and(|it| it.allowed) => {}
-            Ok(_) => missing.push(right),
-            Err(problem) => return Finding::unread(format!("rights of {account}"), &problem),
+        let answer = session.call(api.create(&PostParams::default(), &review)).await?;
+        if !answer.status.is_some_and(|it| it.allowed) {
+            missing.push(right);
         }
     }
-    finding(account, &missing, kinds)
+    Ok(missing)
+}
+
+fn words(rights: &[Right]) -> Vec<String> {
+    rights.iter().map(ToString::to_string).collect()
 }
 
 fn finding(account: &str, missing: &[Right], kinds: &[Kind]) -> Finding {
@@ -149,13 +212,16 @@ fn finding(account: &str, missing: &[Right], kinds: &[Kind]) -> Finding {
              it no more: `kubectl hns config delete-type`."
         ));
     }
-    let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
-    Finding::wrong(subject, format!("it may not {}", some(&missing)), hints.join("\n"))
+    Finding::wrong(subject, format!("it may not {}", some(&words(missing))), hints.join("\n"))
 }
 
 fn review(namespace: &str, account: &str, right: &Right) -> SubjectAccessReview {
     let groups =
         ["system:serviceaccounts", &format!("system:serviceaccounts:{namespace}"), "system:authenticated"];
+    let (resource, subresource) = match right.resource.split_once('/') {
+        Some((resource, subresource)) => (resource, Some(subresource)),
+        None => (&*right.resource, None),
+    };
     SubjectAccessReview {
         metadata: ObjectMeta::default(),
         spec: SubjectAccessReviewSpec {
@@ -164,7 +230,9 @@ fn review(namespace: &str, account: &str, right: &Right) -> SubjectAccessReview 
             resource_attributes: Some(ResourceAttributes {
                 verb: Some(right.verb.to_owned()),
                 group: Some(right.group.clone()),
-                resource: Some(right.resource.clone()),
+                resource: Some(resource.to_owned()),
+                subresource: subresource.map(ToOwned::to_owned),
+                name: right.name.map(ToOwned::to_owned),
                 ..ResourceAttributes::default()
             }),
             ..SubjectAccessReviewSpec::default()
@@ -193,7 +261,7 @@ mod tests {
     #[test]
     fn both_accounts_need_rights_on_configured_kinds() {
         let kinds = [(String::new(), "secrets".to_owned())];
-        let wanted = Right { verb: "list", group: String::new(), resource: "secrets".into() };
+        let wanted = rights(&["list"], "", "secrets").remove(0);
         assert!(of_controller(&kinds).contains(&wanted) && of_webhook(&kinds).contains(&wanted));
         assert!(!of_controller(&[]).contains(&wanted));
         let deletes = |rights: &[Right]| rights.iter().any(|it| it.verb == "delete");
@@ -205,15 +273,34 @@ mod tests {
 
     #[test]
     fn missing_rights_are_named() {
-        let right = Right { verb: "bind", group: RBAC.into(), resource: "roles".into() };
+        let right = rights(&["bind"], RBAC, "roles").remove(0);
         let own = finding("x", std::slice::from_ref(&right), &[]);
         assert_eq!(own.level, Level::Wrong);
         assert_eq!(own.text, "it may not bind roles.rbac.authorization.k8s.io");
         let hint = own.hint.unwrap();
         assert!(hint.contains("kubectl auth reconcile") && !hint.contains("x-propagation"), "{hint}");
-        let of_kind = Right { verb: "list", group: "batch".into(), resource: "jobs".into() };
+        let of_kind = rights(&["list"], "batch", "jobs").remove(0);
         let kinds = [("batch".to_owned(), "jobs".to_owned())];
         let hint = finding("x", &[of_kind], &kinds).hint.unwrap();
         assert!(hint.contains("ClusterRole x-propagation") && !hint.contains("reconcile"), "{hint}");
+    }
+
+    #[test]
+    fn a_right_on_a_subresource_or_one_object_is_asked_for_and_named() {
+        let all = of_controller_for_accurate();
+        let [.., status, definition] = &words(&all)[..] else { panic!("{all:?}") };
+        assert_eq!(status, "patch subnamespaces.accurate.cybozu.com/status");
+        assert_eq!(
+            definition,
+            "patch customresourcedefinitions.apiextensions.k8s.io subnamespaces.accurate.cybozu.com"
+        );
+        let asked = |right: &Right| review("home", "x", right).spec.resource_attributes.unwrap();
+        let [.., status, definition] = &all[..] else { panic!("{all:?}") };
+        let status = asked(status);
+        assert_eq!(
+            (status.resource.as_deref(), status.subresource.as_deref()),
+            (Some("subnamespaces"), Some("status"))
+        );
+        assert_eq!(asked(definition).name.as_deref(), Some("subnamespaces.accurate.cybozu.com"));
     }
 }

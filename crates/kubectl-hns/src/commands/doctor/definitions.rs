@@ -41,7 +41,10 @@ fn of_accurate(found: Option<&CustomResourceDefinition>) -> Option<Finding> {
     let (text, hint) = match found {
         None => (
             "does not exist, although Accurate's API is enabled",
-            format!("Apply it (`{APPLY}`), or set accurate.enabled to false."),
+            format!(
+                "Set accurate.enabled in the chart, or apply config/accurate.yaml, which also replaces the settings: both have the definition and \
+                 the rights. The definition alone: `{APPLY}`. Or set accurate.enabled to false in the settings."
+            ),
         ),
         Some(found) if found.metadata.deletion_timestamp.is_some() => (
             "is being deleted, and every SubNamespace",
@@ -103,6 +106,12 @@ mod tests {
 
     fn of<T: DeserializeOwned>(value: Value) -> T {
         serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn what_enables_the_api_of_accurate_is_named() {
+        let hint = of_accurate(None).unwrap().hint.unwrap();
+        assert!(hint.contains("accurate.enabled in the chart, or apply config/accurate.yaml"), "{hint}");
     }
 
     #[test]
