@@ -24,8 +24,8 @@ const DAY: i64 = 24 * 60 * 60;
 /// The remaining validity of the certificate from which on a warning is reported.
 const SOON: i64 = 14 * DAY;
 /// What to do if a registration or a policy is missing.
-const REPAIR: &str =
-    "The controller creates them: check that it runs without --manage-registrations=false, and read its log.";
+const REPAIR: &str = "The controller creates them, within some seconds of a change of the settings. If they stay away, check that it runs without \
+                      --manage-registrations=false, and read its log.";
 /// The subject of the summary of the conditions of namespaces.
 pub(super) const NAMESPACES: &str = "namespaces";
 /// The webhooks that the safety of the hierarchy depends on.
@@ -34,6 +34,9 @@ const NEEDED: [&str; 3] = [
     names::webhooks::HIERARCHY_CONFIGURATIONS,
     names::webhooks::SUBNAMESPACE_ANCHORS,
 ];
+
+/// The one that judges the request with which the webhook is asked here.
+const ASKED: &str = names::webhooks::SUBNAMESPACE_ANCHORS;
 
 /// Those that hierarchical quotas depend on, where these are enforced.
 const NEEDED_FOR_QUOTAS: [&str; 2] =
@@ -49,39 +52,37 @@ pub(super) async fn check(session: &Session, settings: &SharedSettings, now: Tim
     let of_quotas = NEEDED_FOR_QUOTAS.into_iter().filter(|_| quotas);
     let of_accurate = NEEDED_FOR_ACCURATE.into_iter().filter(|_| accurate);
     let needed: Vec<&str> = NEEDED.into_iter().chain(of_quotas).chain(of_accurate).collect();
-    let (registrations, bundle) = registrations(session, &needed).await;
-    let mut findings = registrations;
+    let Registrations { mut findings, bundle, calls_webhook } =
+        registrations(session, &needed).await;
     findings.extend(policies(session, quotas).await);
-    let is_gap = |it: &Finding| it.level == Level::Wrong && it.subject.starts_with("registration ");
-    let is_registered = !findings.iter().any(is_gap);
-    let webhook = if is_registered {
+    let webhook = if calls_webhook {
         webhook(session).await
     } else {
-        Finding::note("webhook", "it was not asked, because its registration is missing")
+        Finding::note("webhook", format!("it was not asked, because the registration lacks {ASKED}"))
     };
     let answers = webhook.level == Level::Ok;
+    let [controller, of_webhook] = [names::CONTROLLER_DEPLOYMENT, names::WEBHOOK_DEPLOYMENT]
+        .map(async |name| session.call(session.within::<Deployment>(namespace).get_opt(name)).await);
+    let (controller, of_webhook) = futures::join!(controller, of_webhook);
+    let known = |found: &Result<Option<Deployment>, Problem>| found.as_ref().ok().cloned().flatten();
+    let flags = Flags::of(known(&controller).iter().chain(&known(&of_webhook)));
     let leases = session.within::<Lease>(namespace);
-    let lease = match session.call(leases.get_opt(names::CONTROLLER_LEASE)).await {
-        Ok(found) => lease(found.as_ref(), now),
+    let lease = match session.call(leases.get_opt(&flags.lease)).await {
+        Ok(found) => lease((namespace, &flags.lease), found.as_ref(), now),
         Err(problem) => Finding::unread("lease", &problem),
     };
     let leads = lease.level == Level::Ok;
-    for (name, runs) in [(names::CONTROLLER_DEPLOYMENT, leads), (names::WEBHOOK_DEPLOYMENT, answers)] {
-        let api = session.within::<Deployment>(namespace);
-        findings.push(match session.call(api.get_opt(name)).await {
+    for (name, found, runs) in
+        [(names::CONTROLLER_DEPLOYMENT, controller, leads), (names::WEBHOOK_DEPLOYMENT, of_webhook, answers)]
+    {
+        findings.push(match found {
             Ok(found) => deployment(name, namespace, found.as_ref(), runs),
             Err(problem) => Finding::unread(format!("deployment {name}"), &problem),
         });
     }
     let secrets = session.within::<Secret>(namespace);
     findings.push(match session.call(secrets.get_opt(names::WEBHOOK_CERTIFICATE_SECRET)).await {
-        Ok(None) if answers => {
-            let text = format!(
-                "there is no Secret {}; the webhook has one from elsewhere",
-                names::WEBHOOK_CERTIFICATE_SECRET
-            );
-            Finding::note("certificate", text)
-        }
+        Ok(None) if answers || !flags.internal_certificate => elsewhere(answers),
         Ok(secret) => certificate(secret.as_ref(), bundle.as_deref(), now.as_second()),
         Err(problem) => Finding::unread("certificate", &problem),
     });
@@ -94,17 +95,52 @@ pub(super) async fn check(session: &Session, settings: &SharedSettings, now: Tim
     findings
 }
 
-/// The registrations, and the certificate authority in them.
-async fn registrations(session: &Session, needed: &[&str]) -> (Vec<Finding>, Option<Vec<u8>>) {
-    let (mut findings, mut bundle) = (Vec::new(), None);
+/// What the flags of the Deployments say; without them, the defaults.
+#[derive(Debug, PartialEq, Eq)]
+struct Flags {
+    /// The name of the controller's Lease.
+    lease: String,
+    /// Whether the controller makes the certificate.
+    internal_certificate: bool,
+}
+
+impl Flags {
+    fn of<'a>(deployments: impl Iterator<Item = &'a Deployment>) -> Self {
+        let specs = deployments.filter_map(|it| it.spec.as_ref()?.template.spec.as_ref());
+        let flags: Vec<(&str, &str)> = specs
+            .flat_map(|it| &it.containers)
+            .flat_map(|it| it.args.iter().flatten())
+            .map(|it| it.trim_start_matches('-'))
+            .map(|it| it.split_once('=').unwrap_or((it, "true")))
+            .collect();
+        let flag = |name: &str| flags.iter().rfind(|(flag, _)| *flag == name).map(|(_, value)| *value);
+        Self {
+            lease: flag("leader-election-id").unwrap_or(names::CONTROLLER_LEASE).to_owned(),
+            internal_certificate: flag("enable-internal-cert-management") == Some("true"),
+        }
+    }
+}
+
+/// The registrations of the webhook.
+struct Registrations {
+    findings: Vec<Finding>,
+    /// The certificate authority in them.
+    bundle: Option<Vec<u8>>,
+    /// Whether the API server calls the webhook for the request with which it is asked here; also if that is not known.
+    calls_webhook: bool,
+}
+
+async fn registrations(session: &Session, needed: &[&str]) -> Registrations {
+    let (mut findings, mut bundle, mut calls_webhook) = (Vec::new(), None, true);
     let name = names::VALIDATING_WEBHOOK_CONFIGURATION;
     let api = session.all::<ValidatingWebhookConfiguration>();
     match session.call(api.get_opt(name)).await {
         Ok(found) => {
             let webhooks = found.map(|it| it.webhooks.unwrap_or_default());
-            let webhooks =
+            let webhooks: Option<Webhooks> =
                 webhooks.map(|all| all.into_iter().map(|it| (it.name, it.client_config)).collect());
             bundle = authority(webhooks.as_deref());
+            calls_webhook = webhooks.iter().flatten().any(|(name, _)| name == ASKED);
             findings.push(registration(name, webhooks, needed));
         }
         Err(problem) => findings.push(Finding::unread(format!("registration {name}"), &problem)),
@@ -121,7 +157,7 @@ async fn registrations(session: &Session, needed: &[&str]) -> (Vec<Finding>, Opt
         }
         Err(problem) => Finding::unread(format!("registration {name}"), &problem),
     });
-    (findings, bundle)
+    Registrations { findings, bundle, calls_webhook }
 }
 
 /// Whether a policy labels namespaces, in place of the mutating webhook.
@@ -268,6 +304,17 @@ fn deployment(name: &str, namespace: &str, found: Option<&Deployment>, runs: boo
     Finding::ok(subject, format!("{ready} of {wanted} replicas are ready"))
 }
 
+/// There is no Secret of the controller's, and it does not seem to make one.
+fn elsewhere(answers: bool) -> Finding {
+    let name = names::WEBHOOK_CERTIFICATE_SECRET;
+    let text = if answers {
+        format!("there is no Secret {name}; the webhook has one from elsewhere")
+    } else {
+        format!("not checked: there is no Secret {name}, and the webhook may have one from elsewhere")
+    };
+    Finding::note("certificate", text)
+}
+
 fn certificate(secret: Option<&Secret>, bundle: Option<&[u8]>, now: i64) -> Finding {
     let name = names::WEBHOOK_CERTIFICATE_SECRET;
     let make = "Make or renew the certificate; the controller does so with --enable-internal-cert-management; otherwise certs/README.md has a recipe, and it is loaded without a restart.";
@@ -306,9 +353,16 @@ fn text(pem: &[u8]) -> String {
     String::from_utf8_lossy(pem).trim().to_owned()
 }
 
-fn lease(found: Option<&Lease>, now: Timestamp) -> Finding {
+fn lease((namespace, name): (&str, &str), found: Option<&Lease>, now: Timestamp) -> Finding {
     let start = "Check the controller's pods and their logs: without a leader nothing is copied or labelled.";
-    let spec = found.and_then(|it| it.spec.as_ref());
+    let Some(found) = found else {
+        return Finding::wrong(
+            "lease",
+            format!("no controller leads: there is no Lease {name} in namespace {namespace}"),
+            format!("{start} If its flag --leader-election-id names another Lease, look at that one."),
+        );
+    };
+    let spec = found.spec.as_ref();
     let holder = spec.and_then(|it| it.holder_identity.as_deref()).filter(|it| !it.is_empty());
     let (Some(spec), Some(holder)) = (spec, holder) else {
         return Finding::wrong("lease", "no controller leads", start);
@@ -444,13 +498,28 @@ mod tests {
             let it: Lease = of(json!({ "spec": {
                 "holderIdentity": "pod", "leaseDurationSeconds": 15, "renewTime": renewed,
             } }));
-            lease(Some(&it), now)
+            lease(("home", "l"), Some(&it), now)
         };
         assert_eq!(held("2026-01-01T00:00:55.000000Z"), Finding::ok("lease", "pod leads"));
         assert_eq!(held("2026-01-01T00:00:00.000000Z").level, Level::Wrong);
-        assert_eq!(lease(None, now).level, Level::Wrong);
+        let missing = lease(("home", "l"), None, now);
+        assert!(missing.text.ends_with("there is no Lease l in namespace home"), "{missing:?}");
         let unheld: Lease = of(json!({ "spec": { "holderIdentity": "" } }));
-        assert_eq!(lease(Some(&unheld), now).level, Level::Wrong);
+        assert_eq!(lease(("home", "l"), Some(&unheld), now).level, Level::Wrong);
+    }
+
+    #[test]
+    fn flags_name_the_lease_and_say_who_makes_the_certificate() {
+        let flags = |args: &[&str]| {
+            let template = json!({ "spec": { "containers": [{ "name": "manager", "args": args }] } });
+            let it: Deployment = of(json!({ "spec": { "selector": {}, "template": template } }));
+            let Flags { lease, internal_certificate } = Flags::of([it].iter());
+            (lease, internal_certificate)
+        };
+        assert_eq!(flags(&["--leader-election-id=other"]), ("other".into(), false));
+        let internal = "--enable-internal-cert-management";
+        assert_eq!(flags(&[internal]), (names::CONTROLLER_LEASE.into(), true));
+        assert!(!flags(&["--enable-internal-cert-management=false"]).1);
     }
 
     #[test]
