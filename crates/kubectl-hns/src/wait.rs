@@ -44,6 +44,11 @@ impl WaitArgs {
         }
     }
 
+    /// How long to wait for one step of a change, which takes at most this time.
+    pub(crate) fn patience(&self, most: Duration) -> Duration {
+        self.timeout.and_then(|limit| limit.0).map_or(most, |limit| limit.min(most))
+    }
+
     pub(crate) fn deadline(&self) -> Deadline {
         let limit = self.timeout.map_or(Some(DEFAULT_TIMEOUT), |limit| limit.0);
         Deadline { at: limit.map(|limit| Instant::now() + limit), limit }
@@ -72,13 +77,17 @@ impl Progress {
     }
 }
 
-/// Does one part of the work; says so if that takes long.
-pub(crate) async fn patiently<T>(terminal: &Terminal, what: &str, work: impl Future<Output = T>) -> T {
+/// Does one part of the work; says so if that takes long. `whom` is who has to answer.
+pub(crate) async fn patiently<T>(
+    terminal: &Terminal,
+    (whom, what): (&str, &str),
+    work: impl Future<Output = T>,
+) -> T {
     let mut work = pin!(work);
     tokio::select! {
         done = &mut work => done,
         () = sleep(SLOW) => {
-            terminal.note(&format!("waiting for the API server: {what}"));
+            terminal.note(&format!("waiting for {whom}: {what}"));
             work.await
         }
     }
@@ -163,6 +172,14 @@ mod tests {
             ("--no-wait", true, false),
         ] {
             assert_eq!(args(line).is_wanted(usually), wanted, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_timeout_shortens_the_time_for_a_step() {
+        for (line, seconds) in [("", 60), ("--timeout 3s", 3), ("--timeout 5m", 60), ("--timeout 0", 60)] {
+            let patience = args(line).patience(Duration::from_mins(1));
+            assert_eq!(patience, Duration::from_secs(seconds), "{line}");
         }
     }
 

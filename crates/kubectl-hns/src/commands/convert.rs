@@ -80,7 +80,7 @@ pub(crate) async fn run(
     relocation::check_rights(session, name, &steps).await?;
     let heading = format!("Making {name} {what}:");
     relocation::confirm(session, terminal, (&placement, &steps), (&heading, arguments.yes)).await?;
-    move_::perform_all(session, terminal, &placement, &steps).await?;
+    move_::perform_all(session, terminal, (&placement, &steps), &arguments.wait).await?;
     terminal.line(&format!("{name} is {what} now"));
     let of = placement.subnamespace_of.or(placement.parent);
     match (of, arguments.to) {

@@ -53,7 +53,7 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
         let heading = heading(&placement, to);
         let what = (&placement, &*steps);
         kept = Some(relocation::confirm(session, terminal, what, (&heading, arguments.yes)).await?);
-        perform_all(session, terminal, &placement, &steps).await?;
+        perform_all(session, terminal, (&placement, &steps), &arguments.wait).await?;
         terminal.line(&format!("Moved {name} below {to}"));
     }
     if arguments.wait.is_wanted(true) {
@@ -100,12 +100,14 @@ async fn is_possible(session: &Session, name: &str, to: &str) -> Result<(), Fail
 pub(super) async fn perform_all(
     session: &Session,
     terminal: &Terminal,
-    placement: &Placement,
-    steps: &[Step],
+    (placement, steps): (&Placement, &[Step]),
+    wait: &WaitArgs,
 ) -> Result<(), Failure> {
+    let patience = wait.patience(relocation::PATIENCE);
     for (place, step) in steps.iter().enumerate() {
         let line = format!("[{}/{}] {}", place + 1, steps.len(), step.line(&placement.name));
-        patiently(terminal, &line, relocation::perform(session, terminal, placement, step)).await?;
+        let performed = relocation::perform(session, terminal, (placement, step), patience);
+        patiently(terminal, (step.waits_for(), &line), performed).await?;
         terminal.line(&line);
     }
     Ok(())

@@ -32,7 +32,7 @@ use crate::user_rights::{self, Right};
 use crate::wait::{Deadline, Progress, until};
 use crate::{Failure, Terminal};
 
-pub(super) use self::perform::{Attempts, create_anchor, perform};
+pub(super) use self::perform::{Attempts, PATIENCE, create_anchor, perform};
 
 /// The current place of a namespace.
 #[derive(Debug, Clone, Default)]
@@ -91,6 +91,14 @@ impl Step {
             Self::DeleteAnchor { parent } => {
                 format!("delete the subnamespace anchor {name} in {parent}, which then no longer owns {name}")
             }
+        }
+    }
+
+    /// Who has to answer before the step is done.
+    pub(super) fn waits_for(&self) -> &'static str {
+        match self {
+            Self::DeleteAnchor { .. } => "the controller",
+            Self::SetParent { .. } | Self::Annotate { .. } | Self::CreateAnchor { .. } => "the API server",
         }
     }
 

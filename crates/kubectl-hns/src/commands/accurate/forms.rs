@@ -8,8 +8,9 @@ use kube::api::{DeleteParams, PostParams, Preconditions};
 use tokio::time::{Instant, sleep};
 
 use super::failed;
-use crate::Failure;
 use crate::session::Session;
+use crate::wait::patiently;
+use crate::{Failure, Terminal};
 
 /// How long the controller and the webhook may lag behind the previous write.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -29,6 +30,16 @@ pub(super) async fn get(
 
 /// Creates the `SubNamespace` unless it exists, and returns whether it did not. One that is being deleted is waited for.
 pub(super) async fn ensure(
+    (session, terminal): (&Session, &Terminal),
+    parent: &str,
+    name: &str,
+    spec: &SubNamespaceSpec,
+) -> Result<bool, Failure> {
+    let what = format!("create SubNamespace {parent}/{name}");
+    patiently(terminal, ("the API server", &what), create(session, parent, name, spec)).await
+}
+
+async fn create(
     session: &Session,
     parent: &str,
     name: &str,
@@ -53,7 +64,16 @@ pub(super) async fn ensure(
 
 /// Deletes the `SubNamespace` after the controller has recorded that the namespace does not belong to it: otherwise the namespace
 /// could be deleted with it.
-pub(in crate::commands) async fn release(session: &Session, parent: &str, name: &str) -> Result<(), Failure> {
+pub(in crate::commands) async fn release(
+    (session, terminal): (&Session, &Terminal),
+    parent: &str,
+    name: &str,
+) -> Result<(), Failure> {
+    let what = format!("delete SubNamespace {parent}/{name}, which then no longer owns {name}");
+    patiently(terminal, ("the controller", &what), delete(session, parent, name)).await
+}
+
+async fn delete(session: &Session, parent: &str, name: &str) -> Result<(), Failure> {
     let api = session.within::<SubNamespace>(parent);
     let what = format!("SubNamespace {parent}/{name} cannot be deleted");
     let deadline = Instant::now() + PATIENCE;

@@ -65,7 +65,7 @@ pub(crate) async fn move_to(arguments: &Move, session: &Session, terminal: &Term
     let from = parent_of(&place, name, to)?;
     if let Some(earlier) = unfinished(&place, Some(to)) {
         let earlier = (!leave_original).then_some(earlier);
-        finish(session, name, earlier).await.map_err(Failure::resumable)?;
+        finish((session, terminal), name, earlier).await.map_err(Failure::resumable)?;
         if let Some(earlier) = earlier {
             terminal.line(&deleted(earlier, name));
         }
@@ -82,13 +82,13 @@ pub(crate) async fn move_to(arguments: &Move, session: &Session, terminal: &Term
     let next = |place| moved(place, name, (&from, to), goes);
     place::change(session, name, Mode::DryRun, next).await?;
     let is_new = match &spec {
-        Some(spec) => forms::ensure(session, to, name, spec).await?,
+        Some(spec) => forms::ensure((session, terminal), to, name, spec).await?,
         None => false,
     };
     place::change(session, name, Mode::Store, next).await.map_err(Failure::resumable)?;
     terminal.line(&format!("the parent has changed to {to}"));
     if goes {
-        finish(session, name, Some(&from)).await.map_err(Failure::resumable)?;
+        finish((session, terminal), name, Some(&from)).await.map_err(Failure::resumable)?;
         terminal.line(&deleted(&from, name));
     }
     if is_new {
@@ -101,7 +101,7 @@ pub(crate) async fn graft(arguments: &Graft, session: &Session, terminal: &Termi
     let Graft { namespace: name, parent: to } = arguments;
     let place = place::read(session, name).await?;
     if let Some(earlier) = unfinished(&place, Some(to)) {
-        finish(session, name, Some(earlier)).await.map_err(Failure::resumable)?;
+        finish((session, terminal), name, Some(earlier)).await.map_err(Failure::resumable)?;
     }
     let next = |place| grafted(&place, name, to);
     let mut rights = vec![Right::namespace("update", name)];
@@ -111,7 +111,7 @@ pub(crate) async fn graft(arguments: &Graft, session: &Session, terminal: &Termi
     next(place)?;
     user_rights::require(session, &rights).await?;
     place::change(session, name, Mode::DryRun, next).await?;
-    forms::ensure(session, to, name, &SubNamespaceSpec::default()).await?;
+    forms::ensure((session, terminal), to, name, &SubNamespaceSpec::default()).await?;
     place::change(session, name, Mode::Store, next).await.map_err(Failure::resumable)?;
     terminal.line(&format!("grafted {name} under {to}"));
     Ok(())
@@ -124,10 +124,10 @@ pub(crate) async fn cut(arguments: &Cut, session: &Session, terminal: &Terminal)
     let Some(from) = &place.parent else {
         let Some(earlier) = earlier else { return Err(not_to_cut(&place, name)) };
         terminal.line(&format!("cut {name} as a root namespace"));
-        return finish(session, name, Some(earlier)).await.map_err(Failure::resumable);
+        return finish((session, terminal), name, Some(earlier)).await.map_err(Failure::resumable);
     };
     if let Some(earlier) = earlier {
-        finish(session, name, Some(earlier)).await.map_err(Failure::resumable)?;
+        finish((session, terminal), name, Some(earlier)).await.map_err(Failure::resumable)?;
     }
     let goes = forms::get(session, from, name).await?.is_some();
     let mut rights = vec![Right::namespace("update", name)];
@@ -136,7 +136,7 @@ pub(crate) async fn cut(arguments: &Cut, session: &Session, terminal: &Terminal)
     place::change(session, name, Mode::Store, |place| cut_off(place, name, from, goes)).await?;
     terminal.line(&format!("cut {name} as a root namespace"));
     if goes {
-        finish(session, name, Some(from)).await.map_err(Failure::resumable)?;
+        finish((session, terminal), name, Some(from)).await.map_err(Failure::resumable)?;
     }
     Ok(())
 }
@@ -212,9 +212,13 @@ pub(super) fn unfinished<'a>(place: &'a Place, to: Option<&str>) -> Option<&'a s
 }
 
 /// Deletes the `SubNamespace` that the namespace has left, and the mark that this was still to be done.
-async fn finish(session: &Session, name: &str, earlier: Option<&str>) -> Result<(), Failure> {
+async fn finish(
+    (session, terminal): (&Session, &Terminal),
+    name: &str,
+    earlier: Option<&str>,
+) -> Result<(), Failure> {
     if let Some(earlier) = earlier {
-        forms::release(session, earlier, name).await?;
+        forms::release((session, terminal), earlier, name).await?;
     }
     place::change(session, name, Mode::Store, |place| Ok(Place { moved_from: None, ..place })).await.map(drop)
 }

@@ -182,12 +182,12 @@ async fn perform(session: &Session, terminal: &Terminal, step: &Step) -> Done {
         Step::CreateAnchor { name, parent } => {
             let managed = ManagedMetadata::default();
             insist(async || {
-                let attempts = (session, relocation::Attempts::new(terminal));
+                let attempts = (session, relocation::Attempts::new(terminal, relocation::PATIENCE));
                 relocation::create_anchor(attempts, name, managed.clone(), parent).await
             })
             .await
         }
-        Step::DeleteForm { name, parent } => return forms::release(session, parent, name).await,
+        Step::DeleteForm { name, parent } => return forms::release((session, terminal), parent, name).await,
     };
     done.map_err(|problem| Failure::could_not(step.line(), &problem))
 }

@@ -52,8 +52,7 @@ pub(super) async fn check(session: &Session, settings: &SharedSettings, now: Tim
     let of_quotas = NEEDED_FOR_QUOTAS.into_iter().filter(|_| quotas);
     let of_accurate = NEEDED_FOR_ACCURATE.into_iter().filter(|_| accurate);
     let needed: Vec<&str> = NEEDED.into_iter().chain(of_quotas).chain(of_accurate).collect();
-    let Registrations { mut findings, bundle, calls_webhook } =
-        registrations(session, &needed).await;
+    let Registrations { mut findings, bundle, calls_webhook } = registrations(session, &needed).await;
     findings.extend(policies(session, quotas).await);
     let webhook = if calls_webhook {
         webhook(session).await

@@ -13,8 +13,8 @@ use crate::failure::Problem;
 use crate::session::Session;
 use crate::{Failure, Terminal, optimistic, published};
 
-/// How long the webhook's cache may lag behind the previous write.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the controller and the webhook's cache may lag behind the previous write.
+pub(in crate::commands) const PATIENCE: Duration = Duration::from_secs(60);
 /// How long to try while a webhook does not answer; a call of it takes up to five seconds.
 const SILENCE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(250);
@@ -23,16 +23,17 @@ const POLL: Duration = Duration::from_millis(250);
 pub(in crate::commands) struct Attempts<'a> {
     terminal: &'a Terminal,
     start: Instant,
+    patience: Duration,
     is_silent: bool,
 }
 
 impl<'a> Attempts<'a> {
-    pub(in crate::commands) fn new(terminal: &'a Terminal) -> Self {
-        Self { terminal, start: Instant::now(), is_silent: false }
+    pub(in crate::commands) fn new(terminal: &'a Terminal, patience: Duration) -> Self {
+        Self { terminal, start: Instant::now(), patience, is_silent: false }
     }
 
     fn are_over(&self) -> bool {
-        self.start.elapsed() >= if self.is_silent { SILENCE } else { PATIENCE }
+        self.start.elapsed() >= if self.is_silent { self.patience.min(SILENCE) } else { self.patience }
     }
 
     /// Whether to try again after this problem, which may pass.
@@ -54,11 +55,11 @@ impl<'a> Attempts<'a> {
 pub(in crate::commands) async fn perform(
     session: &Session,
     terminal: &Terminal,
-    placement: &Placement,
-    step: &Step,
+    (placement, step): (&Placement, &Step),
+    patience: Duration,
 ) -> Result<(), Failure> {
     let name = &*placement.name;
-    let attempts = Attempts::new(terminal);
+    let attempts = Attempts::new(terminal, patience);
     let done = match step {
         Step::SetParent { to } => set_parent(session, name, to).await?,
         Step::Annotate { from, to } => {
@@ -215,9 +216,16 @@ mod tests {
             Problem::Refused(Box::new(status))
         };
         let [silent, stale] = ["failed calling webhook \"x\": timeout", "try again"].map(failed);
-        for (seconds, goes_on) in [(5, [true, true]), (15, [false, true]), (61, [false, false])] {
+        let short = Duration::from_secs(3);
+        for (seconds, patience, goes_on) in [
+            (5, PATIENCE, [true, true]),
+            (15, PATIENCE, [false, true]),
+            (61, PATIENCE, [false, false]),
+            (2, short, [true, true]),
+            (4, short, [false, false]),
+        ] {
             let start = Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap();
-            let mut attempts = Attempts { start, ..Attempts::new(&terminal) };
+            let mut attempts = Attempts { start, ..Attempts::new(&terminal, patience) };
             assert_eq!([attempts.go_on(&silent), attempts.go_on(&stale)], goes_on, "after {seconds}s");
         }
     }
