@@ -21,6 +21,18 @@ pub struct Args {
 }
 
 impl Args {
+    /// # Errors
+    /// Two flags contradict each other.
+    pub fn check(&self) -> anyhow::Result<()> {
+        let WebhookServerArgs { shutdown_delay: delay, shutdown_timeout: timeout, .. } = &self.server;
+        anyhow::ensure!(
+            delay <= timeout,
+            "--shutdown-delay={delay:?} is longer than --shutdown-timeout={timeout:?}, which includes it; make the delay shorter, or \
+             the timeout longer"
+        );
+        Ok(())
+    }
+
     /// The user name under which the controller's requests arrive.
     pub fn controller(&self) -> String {
         names::service_account_user(&self.common.namespace, &self.controller_service_account)
@@ -35,5 +47,18 @@ impl Args {
 impl AsRef<CommonArgs> for Args {
     fn as_ref(&self) -> &CommonArgs {
         &self.common
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shutdown_includes_its_delay() {
+        for (timeout, delay, fits) in [("8s", "3s", true), ("5s", "5s", true), ("1s", "5s", false)] {
+            let args = ["hns-webhook", "--shutdown-timeout", timeout, "--shutdown-delay", delay];
+            assert_eq!(Args::try_parse_from(args).unwrap().check().is_ok(), fits, "{timeout} {delay}");
+        }
     }
 }
