@@ -4,9 +4,19 @@
 use std::error::Error;
 use std::iter::successors;
 
-/// The text of an error, without the structure of the API server's answer, also where the error contains that of a request.
+/// The text of an error and of its causes, without repetitions: some libraries include the cause in the message of an error. Without
+/// the structure of the API server's answer, also where the error contains that of a request.
 pub fn error_text(error: &(dyn Error + 'static)) -> String {
-    without_structures(error.to_string(), successors(Some(error), |&error| error.source()))
+    let causes = || successors(Some(error), |&error| error.source());
+    let mut text = without_structures(error.to_string(), causes());
+    // The message of the API server is the end.
+    for cause in causes().take_while(|it| !matches!(it.downcast_ref(), Some(kube::Error::Api(_)))).skip(1) {
+        let said = without_structures(cause.to_string(), successors(Some(cause), |&error| error.source()));
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+    }
+    text
 }
 
 /// A text about `errors`, without the structures of the API server's answers among them.
@@ -33,6 +43,15 @@ mod tests {
     use kube::runtime::watcher;
 
     use super::*;
+
+    #[test]
+    fn the_causes_are_said_once() {
+        let refused = std::io::Error::other(std::io::Error::from_raw_os_error(111));
+        let watch = watcher::Error::WatchFailed(kube::Error::Service(Box::new(refused)));
+        let text = error_text(&watch);
+        assert_eq!(text.matches("Connection refused (os error 111)").count(), 1, "{text}");
+        assert!(text.contains("ServiceError"), "{text}");
+    }
 
     #[test]
     fn the_message_of_the_api_server_is_enough() {

@@ -1,9 +1,9 @@
 //! Failures of commands: the message, which scripts compare, and a hint.
 
-use std::error::Error as _;
 use std::fmt;
 use std::time::Duration;
 
+use hns_cluster::error_text::error_text;
 use kube::client::AuthError;
 use kube::core::Status;
 
@@ -235,7 +235,7 @@ impl Problem {
                         None => format!("{server} does not answer: {root}"),
                     }
                 }
-                (None, _) => chain(&other),
+                (None, _) => error_text(&other),
             }),
         }
     }
@@ -245,20 +245,6 @@ type Error = dyn std::error::Error + 'static;
 
 fn causes(error: &Error) -> impl Iterator<Item = &Error> {
     std::iter::successors(Some(error), |error: &&Error| (*error).source())
-}
-
-/// An error and its causes, without repetitions: some libraries include the cause in the message of an error.
-fn chain(error: &Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        let said = next.to_string();
-        if !text.contains(&said) {
-            text = format!("{text}: {said}");
-        }
-        cause = next.source();
-    }
-    text
 }
 
 /// The failure of a credential plugin. The text of the error would show its output, which holds the credentials.
@@ -281,8 +267,7 @@ impl From<kube::config::KubeconfigError> for Failure {
             let text = format!("Error: the kubeconfig {} cannot be read: {why}", path.display());
             return Self::new(text).with_hint("Name another file with --kubeconfig or KUBECONFIG.");
         }
-        let text = error.source().map_or_else(|| error.to_string(), |_| chain(&error));
-        Self::new(format!("Error: {text}"))
+        Self::new(format!("Error: {}", error_text(&error)))
     }
 }
 
