@@ -1,9 +1,11 @@
 //! `create`: creates subnamespaces by creating their anchors.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use hns_api::{KeyValue, SubnamespaceAnchor, SubnamespaceAnchorSpec, anchor_states};
+use kube::ResourceExt as _;
 use kube::api::PostParams;
 use serde_json::Value;
 
@@ -102,8 +104,9 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
     };
     // As with kubectl, one that cannot be created does not stop the others.
     let (mut failed, count) = (Vec::new(), anchors.len());
+    let may_exist = arguments.filename.is_some();
     for anchor in &anchors {
-        if let Err(failure) = create(anchor, &arguments.wait, session, terminal).await {
+        if let Err(failure) = create((anchor, may_exist), &arguments.wait, session, terminal).await {
             if count == 1 {
                 return Err(failure);
             }
@@ -187,8 +190,9 @@ fn unknown(document: &Value, known: &Value) -> Option<String> {
     }
 }
 
+/// `may_exist` says that an anchor that exists with the same content is no failure.
 async fn create(
-    anchor: &SubnamespaceAnchor,
+    (anchor, may_exist): (&SubnamespaceAnchor, bool),
     wait: &WaitArgs,
     session: &Session,
     terminal: &Terminal,
@@ -196,11 +200,19 @@ async fn create(
     let text = |it: &Option<String>| it.clone().unwrap_or_default();
     let (child, parent) = (&*text(&anchor.metadata.name), &*text(&anchor.metadata.namespace));
     let anchors = session.within::<SubnamespaceAnchor>(parent);
-    session
-        .call(anchors.create(&PostParams::default(), anchor))
-        .await
-        .map_err(|problem| could_not(parent, &problem))?;
-    terminal.line(&format!("Successfully created {child:?} subnamespace anchor in {parent:?} namespace"));
+    match session.call(anchors.create(&PostParams::default(), anchor)).await {
+        Ok(_) => {
+            terminal
+                .line(&format!("Successfully created {child:?} subnamespace anchor in {parent:?} namespace"));
+        }
+        Err(problem) => {
+            let found = if exists(&problem) { session.call(anchors.get(child)).await.ok() } else { None };
+            if !(may_exist && found.as_ref().is_some_and(|found| is_unchanged(anchor, found))) {
+                return Err(could_not((parent, child), &problem, found.as_ref()));
+            }
+            terminal.line(&format!("The {child:?} subnamespace anchor in {parent:?} namespace is unchanged"));
+        }
+    }
     if !wait.is_wanted(false) {
         return Ok(());
     }
@@ -220,16 +232,52 @@ async fn create(
     Ok(())
 }
 
-/// The anchor may exist before its namespace.
-fn could_not(parent: &str, problem: &Problem) -> Failure {
+/// Whether the anchor exists, maybe before its namespace.
+fn exists(problem: &Problem) -> bool {
+    problem.to_string().ends_with("already exists")
+}
+
+/// Whether the anchor that exists has all that the `wanted` one says.
+fn is_unchanged(wanted: &SubnamespaceAnchor, found: &SubnamespaceAnchor) -> bool {
+    let spec = |it: &SubnamespaceAnchor| {
+        [&it.spec.labels, &it.spec.annotations].map(|pairs| pairs.clone().unwrap_or_default())
+    };
+    let has = |found: &BTreeMap<String, String>, wanted: &BTreeMap<String, String>| {
+        wanted.iter().all(|(key, value)| found.get(key) == Some(value))
+    };
+    found.metadata.deletion_timestamp.is_none()
+        && spec(wanted) == spec(found)
+        && has(found.labels(), wanted.labels())
+        && has(found.annotations(), wanted.annotations())
+}
+
+/// `found` is the anchor, if it exists and can be read.
+fn could_not(
+    (parent, child): (&str, &str),
+    problem: &Problem,
+    found: Option<&SubnamespaceAnchor>,
+) -> Failure {
     let failure = Failure::could_not("create subnamespace anchor", problem);
-    if problem.to_string().ends_with("already exists") {
-        let hint = format!(
-            "Choose another name. `kubectl hns describe {parent}` shows the subnamespaces of {parent}."
-        );
-        return failure.with_hint(hint);
+    if found.is_some_and(|it| it.metadata.deletion_timestamp.is_some()) {
+        return failure.with_hint(format!(
+            "The anchor {child} in {parent} is being deleted: try again when it is gone."
+        ));
     }
-    failure
+    if exists(problem) {
+        return failure.with_hint(format!(
+            "Choose another name. `kubectl hns describe {parent}` shows the subnamespaces of {parent}."
+        ));
+    }
+    match &failure.hint {
+        Some(hint) if problem.is_forbidden() => {
+            let arrives = format!(
+                "If {parent} is new: its RoleBindings arrive within seconds. Try again, or create it with --wait."
+            );
+            let hint = format!("{hint}\n{arrives}");
+            failure.with_hint(hint)
+        }
+        _ => failure,
+    }
 }
 
 /// The progress of a new subnamespace, from the state of its anchor.
@@ -243,6 +291,8 @@ fn state(child: &str, state: Option<&str>) -> Result<Progress, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -253,18 +303,59 @@ mod tests {
         assert!(state("c", Some("Conflict")).unwrap_err().text.contains("Conflict"));
     }
 
+    fn anchor(metadata: Value, spec: Value) -> SubnamespaceAnchor {
+        let object = json!({
+            "apiVersion": "hnc.x-k8s.io/v1alpha2", "kind": "SubnamespaceAnchor", "metadata": metadata, "spec": spec,
+        });
+        serde_json::from_value(object).unwrap()
+    }
+
     #[test]
-    fn an_anchor_that_exists_is_shown_by_its_parent() {
-        let hint = |message: &str| {
-            let status = kube::core::Status::failure(message, "").with_code(409);
-            could_not("p", &Problem::Refused(Box::new(status))).hint
+    fn a_refused_anchor_has_a_hint_that_fits() {
+        let hint = |code: u16, message: &str, found: Option<&SubnamespaceAnchor>| {
+            let status = kube::core::Status::failure(message, "").with_code(code);
+            could_not(("p", "x"), &Problem::Refused(Box::new(status)), found).hint
         };
         let exists = "admission webhook \"w\" denied the request: subnamespaceanchors.hnc.x-k8s.io \"x\" already exists";
-        assert!(hint(exists).unwrap().contains("`kubectl hns describe p`"));
+        assert!(hint(409, exists, None).unwrap().contains("`kubectl hns describe p`"));
+        let ends = anchor(json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" }), json!({}));
+        assert!(hint(409, exists, Some(&ends)).unwrap().starts_with("The anchor x in p is being deleted"));
         assert_eq!(
-            hint("namespace \"x\" exists already and is not a subnamespace of \"p\"; choose another name"),
+            hint(
+                409,
+                "namespace \"x\" exists already and is not a subnamespace of \"p\"; choose another name",
+                None
+            ),
             None
         );
+        let forbidden = "subnamespaceanchors.hnc.x-k8s.io is forbidden: User \"u\" cannot create resource \"subnamespaceanchors\" \
+                         in API group \"hnc.x-k8s.io\" in the namespace \"p\"";
+        assert!(hint(403, forbidden, None).unwrap().contains("\nIf p is new: its RoleBindings arrive"));
+    }
+
+    #[test]
+    fn an_anchor_is_unchanged_if_it_has_all_that_is_wanted() {
+        let pair = |value: &str| json!({ "labels": [{ "key": "k", "value": value }] });
+        let found = anchor(json!({ "labels": { "a": "1", "b": "2" } }), pair("v"));
+        for (metadata, spec, unchanged) in [
+            (json!({}), pair("v"), true),
+            (
+                json!({ "labels": { "a": "1" } }),
+                json!({ "labels": pair("v")["labels"], "annotations": [] }),
+                true,
+            ),
+            (json!({ "labels": { "a": "2" } }), pair("v"), false),
+            (json!({}), pair("w"), false),
+            (json!({}), json!({}), false),
+        ] {
+            assert_eq!(
+                is_unchanged(&anchor(metadata.clone(), spec.clone()), &found),
+                unchanged,
+                "{metadata} {spec}"
+            );
+        }
+        let ends = anchor(json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" }), json!({}));
+        assert!(!is_unchanged(&anchor(json!({}), json!({})), &ends));
     }
 
     #[test]
