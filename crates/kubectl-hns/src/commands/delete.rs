@@ -344,6 +344,10 @@ fn could_not(problem: &Problem) -> Failure {
     }
 }
 
+pub(super) fn of_another(child: &str, holder: &str) -> String {
+    format!("{child} is a subnamespace of {holder}: use -n {holder}.")
+}
+
 /// Where the child is instead, if the parent has no anchor for it; `found` is its namespace, if it exists, and `may_go` whether that may be
 /// deleted.
 fn elsewhere((parent, child): (&str, &str), found: Option<&ObjectMeta>, may_go: bool) -> String {
@@ -359,7 +363,7 @@ fn elsewhere((parent, child): (&str, &str), found: Option<&ObjectMeta>, may_go: 
                 "{child} is a subnamespace of {parent} without an anchor; `kubectl hns doctor` says what to do."
             )
         }
-        Some(holder) => format!("{child} is a subnamespace of {holder}: use -n {holder}."),
+        Some(holder) => of_another(child, holder),
         None => {
             let is = format!(
                 "{child} is not a subnamespace of {parent}, but a full namespace; see `kubectl hns describe {child}`."

@@ -2,10 +2,9 @@
 //! change.
 
 use clap::{Args, Subcommand};
-use forest::Labels;
-use forest::Name;
 use forest::preview::Intent;
 use forest::rules::configuration::LISTED_BY_PLAN;
+use forest::{Forest, Labels, Name};
 use hns_api::{KeyValue, annotations};
 use hns_cluster::configured_kinds::entries;
 use k8s_openapi::api::core::v1::Namespace;
@@ -13,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 use super::hierarchy::{Edit, Spec};
-use super::{create, hierarchy, kinds, set};
+use super::{create, delete, hierarchy, kinds, set};
 use crate::cluster_preview::{ClusterPreview, Decision, Document, PreviewResult};
 use crate::failure::Done;
 use crate::flags::Switch;
@@ -214,6 +213,7 @@ async fn delete(arguments: &Delete, session: &Session) -> Result<Planned, Failur
         let change = vec![format!("The namespace {name} is being deleted already")];
         return Ok((change, cluster_preview.try_all(&[]).await?));
     }
+    is_in(named, forest, name)?;
     let mut intents = Vec::new();
     let mut change = Vec::new();
     if Switch::is_on(arguments.allow) {
@@ -240,6 +240,18 @@ async fn delete(arguments: &Delete, session: &Session) -> Result<Planned, Failur
         intents.push(Intent::DeleteNamespace { name: name.into() });
     }
     Ok((change, cluster_preview.try_all(&intents).await?))
+}
+
+/// Fails as `delete` does if the namespace that was named with -n is not the parent of this subnamespace.
+fn is_in(named: Option<&str>, forest: &Forest, name: &str) -> Result<(), Failure> {
+    let parent = forest.parent(name).filter(|_| forest.is_subnamespace(name));
+    match (named, parent) {
+        (Some(named), Some(parent)) if **parent != *named && !forest.has_anchor(named, name) => {
+            let text = format!("Error: {name} has no subnamespace anchor in {named}");
+            Err(Failure::new(text).with_hint(delete::of_another(name, parent)))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn labels(pairs: &[KeyValue]) -> Labels {
@@ -328,6 +340,7 @@ async fn configure(
 mod tests {
     use super::super::hierarchy::NewParent;
     use super::*;
+    use crate::structure::tests::sketch;
 
     #[test]
     fn only_of_a_subnamespace_the_parent_is_to_be_named() {
@@ -340,6 +353,21 @@ mod tests {
         );
         assert!(parent_to_name("n", None).unwrap().starts_with("If n is a subnamespace, name its parent"));
         assert_eq!(parent_to_name("n", Some(&ObjectMeta::default())), None);
+    }
+
+    #[test]
+    fn another_namespace_than_the_parent_is_not_taken() {
+        let forest = sketch(&["p", "[s] n < p", "full < p", "other"]).forest();
+        for (named, name, fails) in [
+            (Some("other"), "n", true),
+            (Some("p"), "n", false),
+            (None, "n", false),
+            (Some("other"), "full", false),
+        ] {
+            assert_eq!(is_in(named, &forest, name).is_err(), fails, "{named:?} {name}");
+        }
+        let hint = is_in(Some("other"), &forest, "n").unwrap_err().hint.unwrap();
+        assert_eq!(hint, "n is a subnamespace of p: use -n p.");
     }
 
     #[test]
