@@ -324,16 +324,17 @@ fn stops(answer: &ObjectExplanation) -> String {
 
 /// The state where nothing is propagated. If the object would not be copied anyway, the reason says so as well.
 fn blocked(answer: &ObjectExplanation, why: &Untouched) -> (State, Option<&'static Name>, Option<String>) {
-    if answer.above.is_empty() {
-        let above = match &answer.unseen[..] {
-            [] => "no namespace above has it".to_owned(),
-            names => unseen(names),
-        };
-        return (State::Absent, None, Some(format!("{above}; also, {why}")));
-    }
-    let would_come = answer.above.iter().any(|it| it.comes.is_ok());
     let kind_decides =
         matches!(why, Untouched::Ignored | Untouched::NotConfigured | Untouched::NotInForce(_));
+    if answer.above.is_empty() {
+        let why = match &answer.unseen[..] {
+            [] => format!("no namespace above has it; also, {why}"),
+            _ if kind_decides => why.to_string(),
+            names => format!("{}; also, {why}", unseen(names)),
+        };
+        return (State::Absent, None, Some(why));
+    }
+    let would_come = answer.above.iter().any(|it| it.comes.is_ok());
     // What never propagates does not depend on the configuration.
     let never = answer.above.iter().all(|it| matches!(it.comes, Err(Withheld::Excluded(_))));
     let why = if never && kind_decides {
