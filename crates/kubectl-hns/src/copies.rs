@@ -58,9 +58,7 @@ impl Objects {
     /// The same without notes about the structure.
     pub(crate) fn notes_on_objects(&self) -> Vec<String> {
         let of_structure = &self.0.structure.notes;
-        let unread =
-            (!self.0.unread.is_empty()).then(|| "copies that you may not read were not checked".to_owned());
-        self.notes().iter().filter(|note| !of_structure.contains(note)).cloned().chain(unread).collect()
+        self.notes().iter().filter(|note| !of_structure.contains(note)).cloned().collect()
     }
 
     /// A namespace of these whose objects of some kind the user may not read, although they may in `parent`, whose rights it inherits.
@@ -91,6 +89,16 @@ impl Objects {
         let total = self.copies(namespaces) + wrong.iter().filter(|it| it.source.is_some()).count();
         let to_u64 = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
         Progress::Part(to_u64(total.saturating_sub(wrong.len())), to_u64(total), missing)
+    }
+
+    /// The number of objects of a kind, such as `jobs.batch`, in these namespaces that are kept in the way of copies.
+    pub(crate) fn kept(&self, namespaces: &BTreeSet<Name>, resource: &str) -> usize {
+        let scope = Scope { objects: ObjectScope::All, ..Scope::default() };
+        let is_it = |key: &ObjectKey| self.0.forest.kind(key.kind).group_resource() == resource;
+        let within = |namespace: &Name| {
+            plan(&self.0.forest, namespace, &scope).conflicts.iter().filter(|(key, _)| is_it(key)).count()
+        };
+        namespaces.iter().map(within).sum()
     }
 
     /// The missing, wrong and surplus copies in these namespaces.
@@ -220,9 +228,15 @@ mod tests {
         objects.0.structure.notes = vec!["of the structure".into()];
         objects.0.notes = vec!["of the structure".into(), "of objects".into()];
         assert_eq!(objects.notes_on_objects(), ["of objects"]);
-        let kind = objects.0.forest.kind_named(&Kind::role().group, "Role").unwrap();
-        objects.0.unread.insert(kind, BTreeSet::from(["a".into()]));
-        assert_eq!(objects.notes_on_objects()[1], "copies that you may not read were not checked");
+    }
+
+    #[test]
+    fn objects_that_are_kept_are_counted() {
+        let objects =
+            objects(&["a", "b < a", "c < a"], &[("a", "r", None), ("b", "r", None), ("c", "r", Some("a"))]);
+        let all = ["a", "b", "c"].map(Name::from).into();
+        assert_eq!(objects.kept(&all, "roles.rbac.authorization.k8s.io"), 1);
+        assert_eq!(objects.kept(&all, "secrets"), 0);
     }
 
     #[test]

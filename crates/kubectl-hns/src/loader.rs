@@ -74,6 +74,7 @@ pub(crate) async fn load(
     forest.apply(Fact::Hnc(hnc::Fact::TreeLimits(configured.resolution.limits.clone())));
     let notes = structure.notes.clone();
     let mut loaded = Loaded { forest, structure, unread: BTreeMap::new(), notes };
+    let mut unlisted = Vec::new();
     for KindSettings { kind, mode, .. } in &kinds {
         let name = match selection {
             Selection::Named(asked, name) if (&asked.group, &asked.kind) == (&kind.group, &kind.kind) => {
@@ -86,12 +87,16 @@ pub(crate) async fn load(
             loaded.add(session, kind, name, within).await?;
         } else if let Some(id) = loaded.forest.kind_named(&kind.group, &kind.kind) {
             loaded.notes.push(format!("the API server lists no {}", kind.group_resource()));
-            loaded.unread.insert(id, within.clone());
+            unlisted.push((id, within.clone()));
         }
     }
     if matches!(selection, Selection::Named(..)) {
         loaded.add_bound_roles(session, within).await?;
     }
+    let unread = loaded.unread.iter();
+    let unread = unread.map(|(id, names)| (loaded.forest.kind(*id).group_resource(), names));
+    loaded.notes.extend(not_read(unread));
+    loaded.unread.extend(unlisted);
     if loaded.forest.settings().hierarchical_quotas {
         loaded.add_quotas(session).await?;
     }
@@ -153,7 +158,12 @@ impl Loaded {
                 self.forest.apply(Fact::Object(id, fact));
             }
         }
-        self.note(id, kind, within);
+        if within.is_empty() {
+            let resource = kind.group_resource();
+            self.notes.push(format!(
+                "you may not list {resource} in the whole cluster, so their copies were not checked"
+            ));
+        }
         Ok(())
     }
 
@@ -183,18 +193,22 @@ impl Loaded {
         }
         Ok(())
     }
+}
 
-    fn note(&mut self, id: KindId, kind: &Kind, within: &BTreeSet<Name>) {
-        let resource = kind.group_resource();
-        let unread: Vec<&str> = self.unread.get(&id).into_iter().flatten().map(|it| &**it).collect();
-        if !unread.is_empty() {
-            self.notes.push(format!("you may not read {resource} in {}", unread.join(", ")));
-        } else if within.is_empty() {
-            self.notes.push(format!(
-                "you may not list {resource} in the whole cluster, so their copies were not checked"
-            ));
+/// In which namespaces the user may not read which resources. Resources for which these are the same are in one note.
+fn not_read<'a>(unread: impl Iterator<Item = (String, &'a BTreeSet<Name>)>) -> Vec<String> {
+    let mut groups: Vec<(&BTreeSet<Name>, Vec<String>)> = Vec::new();
+    for (resource, namespaces) in unread {
+        match groups.iter_mut().find(|(same, _)| *same == namespaces) {
+            Some((_, resources)) => resources.push(resource),
+            None => groups.push((namespaces, vec![resource])),
         }
     }
+    let note = |(namespaces, resources): (&BTreeSet<Name>, Vec<String>)| {
+        let names: Vec<&str> = namespaces.iter().map(|it| &**it).collect();
+        format!("you may not read {} in {}", resources.join(", "), names.join(", "))
+    };
+    groups.into_iter().map(note).collect()
 }
 
 /// Reads the objects of one kind, or those of one name.
@@ -338,8 +352,19 @@ fn field_value(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
+    #[test]
+    fn resources_that_may_not_be_read_in_the_same_namespaces_are_in_one_note() {
+        let [one, two] =
+            [&["a"][..], &["a", "b"]].map(|names| names.iter().copied().map(Name::from).collect());
+        let unread = [("roles", &one), ("secrets", &two), ("limitranges", &one)];
+        let notes = not_read(unread.into_iter().map(|(resource, names)| (resource.to_owned(), names)));
+        assert_eq!(notes, ["you may not read roles, limitranges in a", "you may not read secrets in a, b"]);
+    }
+
     #[test]
     fn separators_of_a_field_selector_are_escaped() {
-        assert_eq!(super::field_value(r"c?d#e f&g=h,i\j"), r"c?d#e f&g\=h\,i\\j");
+        assert_eq!(field_value(r"c?d#e f&g=h,i\j"), r"c?d#e f&g\=h\,i\\j");
     }
 }

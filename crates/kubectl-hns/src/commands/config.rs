@@ -181,7 +181,7 @@ async fn in_effect(
 ) -> Result<(), Failure> {
     let (deadline, resource) = (wait.deadline(), target.full_name());
     taken_up((target, mode), deadline, session, terminal).await?;
-    let (what, mut notes) = (format!("the copies of {resource}"), Vec::new());
+    let (what, mut notes, mut kept) = (format!("the copies of {resource}"), Vec::new(), 0);
     until(terminal, &what, deadline, async || {
         let structure = structure::read(session, Extent::Around(&[])).await?;
         if !structure.is_whole {
@@ -192,11 +192,18 @@ async fn in_effect(
         let everywhere = structure.namespaces.keys().cloned().collect();
         let objects = Objects::read(session, structure).await?;
         notes = objects.notes().to_vec();
+        kept = objects.kept(&everywhere, &resource);
         Ok(objects.progress(&everywhere, Some(&resource)))
     })
     .await?;
     for note in &notes {
         terminal.note(note);
+    }
+    if kept > 0 {
+        let (objects, are) = if kept == 1 { ("object", "is") } else { ("objects", "are") };
+        terminal.note(&format!(
+            "{kept} {objects} of that kind {are} kept in the way of a copy, and not replaced; `kubectl hns doctor` names them"
+        ));
     }
     Ok(())
 }
