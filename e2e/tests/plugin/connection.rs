@@ -74,10 +74,13 @@ async fn without_n_the_namespace_is_the_context_s() {
         "Error: {} is invalid: SubnamespaceAnchor \"c-eight\": unknown field spec.lables\n",
         anchors.path().display()
     ));
-    let partly = written(&format!("{documents}---\n{head}metadata: {{name: c-eight}}\n")).await;
-    let created = "Successfully created \"c-eight\" subnamespace anchor in \"c-spaced\" namespace\n";
-    assert_eq!((partly.code, &*partly.stdout), (Some(1), created), "{partly:?}");
-    assert!(partly.stderr.ends_with("\nError: not created, 2 of 3: c-six, c-seven\n"), "{partly:?}");
+    // One with other content is not taken for the one in the file.
+    let spec = "spec: {labels: [{key: team, value: blue}]}";
+    let partly = written(&format!("{documents}{spec}\n---\n{head}metadata: {{name: c-eight}}\n")).await;
+    let printed = "The \"c-six\" subnamespace anchor in \"c-spaced\" namespace is unchanged\n\
+                   Successfully created \"c-eight\" subnamespace anchor in \"c-spaced\" namespace\n";
+    assert_eq!((partly.code, &*partly.stdout), (Some(1), printed), "{partly:?}");
+    assert!(partly.stderr.ends_with("\nError: not created, 1 of 3: c-seven\n"), "{partly:?}");
     plugin("create -f /nowhere", &variables).await.unwrap().fails("Error: /nowhere cannot be read: ");
     plugin("create x -n=", &variables)
         .await

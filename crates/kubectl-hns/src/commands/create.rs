@@ -303,7 +303,7 @@ mod tests {
         assert!(state("c", Some("Conflict")).unwrap_err().text.contains("Conflict"));
     }
 
-    fn anchor(metadata: Value, spec: Value) -> SubnamespaceAnchor {
+    fn anchor(metadata: &Value, spec: &Value) -> SubnamespaceAnchor {
         let object = json!({
             "apiVersion": "hnc.x-k8s.io/v1alpha2", "kind": "SubnamespaceAnchor", "metadata": metadata, "spec": spec,
         });
@@ -318,7 +318,7 @@ mod tests {
         };
         let exists = "admission webhook \"w\" denied the request: subnamespaceanchors.hnc.x-k8s.io \"x\" already exists";
         assert!(hint(409, exists, None).unwrap().contains("`kubectl hns describe p`"));
-        let ends = anchor(json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" }), json!({}));
+        let ends = anchor(&json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" }), &json!({}));
         assert!(hint(409, exists, Some(&ends)).unwrap().starts_with("The anchor x in p is being deleted"));
         assert_eq!(
             hint(
@@ -336,7 +336,7 @@ mod tests {
     #[test]
     fn an_anchor_is_unchanged_if_it_has_all_that_is_wanted() {
         let pair = |value: &str| json!({ "labels": [{ "key": "k", "value": value }] });
-        let found = anchor(json!({ "labels": { "a": "1", "b": "2" } }), pair("v"));
+        let found = anchor(&json!({ "labels": { "a": "1", "b": "2" } }), &pair("v"));
         for (metadata, spec, unchanged) in [
             (json!({}), pair("v"), true),
             (
@@ -348,14 +348,10 @@ mod tests {
             (json!({}), pair("w"), false),
             (json!({}), json!({}), false),
         ] {
-            assert_eq!(
-                is_unchanged(&anchor(metadata.clone(), spec.clone()), &found),
-                unchanged,
-                "{metadata} {spec}"
-            );
+            assert_eq!(is_unchanged(&anchor(&metadata, &spec), &found), unchanged, "{metadata} {spec}");
         }
-        let ends = anchor(json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" }), json!({}));
-        assert!(!is_unchanged(&anchor(json!({}), json!({})), &ends));
+        let ends = anchor(&json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" }), &json!({}));
+        assert!(!is_unchanged(&anchor(&json!({}), &json!({})), &ends));
     }
 
     #[test]
