@@ -316,7 +316,8 @@ async fn who_keeps_changing_an_object_does_not_delay_its_restriction() -> Result
         json!({ "metadata": { "managedFields": fields } })
     };
     let patch = Patch::Merge(json!({ "spec": { "ingress": null } }));
-    let tighten = async { Ok(above.patch("net", &PatchParams::default(), &patch).await.map(drop)?) };
+    let tighten =
+        async { above.patch("net", &PatchParams::default(), &patch).await.map(drop).map_err(Into::into) };
     is_tight_soon(&here, "net", managers, tighten).await?;
 
     here.create(&PostParams::default(), &net("own", json!([{}]))?).await?;
@@ -328,7 +329,7 @@ async fn who_keeps_changing_an_object_does_not_delay_its_restriction() -> Result
     selective.metadata = serde_json::from_value(comes["metadata"].clone())?;
     above.create(&PostParams::default(), &selective).await?;
     let tighten = steps.change_namespace("rm-child", json!({ "metadata": { "labels": { "rm-late": "1" } } }));
-    is_tight_soon(&here, "own", labels, async { Ok(tighten.await.map(drop)?) }).await?;
+    is_tight_soon(&here, "own", labels, async { tighten.await.map(drop).map_err(Into::into) }).await?;
     running.end().await
 }
 
