@@ -1,4 +1,5 @@
-//! `hns-anchors`: the creator of an anchor and its state `Conflict` do not change, and an anchor or `SubNamespace` stays small.
+//! `hns-anchors`: the creator of an anchor and its state `Conflict` do not change, nor does the status of a `SubNamespace`, and both stay
+//! small.
 //!
 //! The webhook for anchors fails closed for every creation and deletion, and for every change of the spec or the owner
 //! references. It does not receive other writes, so that finalizers can be removed by hand. Such a write must not change two
@@ -22,6 +23,11 @@ fn grows() -> String {
     any_of(&[metadata_grows(MOST_LABELS), "object.?status.?status.orValue('').size() > 100".to_owned()])
 }
 
+/// Whether the status of a `SubNamespace` changes. Anchors have no such subresource.
+fn writes_status() -> String {
+    "(request.?subResource.orValue('') == 'status' && object.?status != oldObject.?status)".to_owned()
+}
+
 pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPolicy {
     let (new, old) = (new_annotation(annotations::INITIAL_ADMIN), old_annotation(annotations::INITIAL_ADMIN));
     let creator = any_of(&[
@@ -29,10 +35,11 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
         restoring(settings),
         format!("(request.operation == 'CREATE' && {new}.orValue('') == request.userInfo.username)"),
     ]);
-    let guarded = any_of(&[format!("{new} != {old}"), conflict_is_removed(), grows()]);
+    let guarded = any_of(&[format!("{new} != {old}"), conflict_is_removed(), grows(), writes_status()]);
     let mut rules = vec![rule(hns_api::GROUP, &["subnamespaceanchors"], &["CREATE", "UPDATE"])];
     if settings.accurate {
         rules.push(rule(accurate::GROUP, &["subnamespaces"], &["CREATE", "UPDATE"]));
+        rules.push(rule(accurate::GROUP, &["subnamespaces/status"], &["UPDATE"]));
     }
     Policy {
         name: names::policies::ANCHORS,
@@ -48,6 +55,14 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
             must(
                 format!("!{}", conflict_is_removed()),
                 "the anchor is in conflict, and only the controller may change that; delete the anchor and create it again",
+            ),
+            must(
+                format!(
+                    "!{} || authorizer.group('{}').resource('subnamespaces').subresource('status').check('update').allowed()",
+                    writes_status(),
+                    accurate::GROUP
+                ),
+                "only the controller, and those who may update the status of SubNamespaces in all namespaces, may change it",
             ),
             must(
                 format!("!({})", grows()),

@@ -58,6 +58,13 @@ fn child(forest: &Forest, parent: Id, form: &SubNamespaceFact) -> Child {
             _ => conflict(),
         };
     }
+    // Others name this one as their upstream namespace. It is not given to the one that waited for the name to become free. That state
+    // stays whatever else is wrong: it is all that is known of the wait.
+    let is_awaited = id.is_some_and(|id| !forest.tree.next_hops(id).is_empty());
+    let waited = form.status.stalled.as_ref().is_some_and(|stalled| *stalled.reason == *CONFLICT);
+    if is_awaited && waited {
+        return conflict();
+    }
     if !labels_of(forest, parent).leads(EdgeKind::Parent) {
         return Child::Stalled(
             "InvalidParent",
@@ -75,10 +82,7 @@ fn child(forest: &Forest, parent: Id, form: &SubNamespaceFact) -> Child {
         let name = &form.name;
         return Child::Stalled(CONFLICT, format!("namespaces of hnc.x-k8s.io name {name} as their parent"));
     }
-    // Others name this one as their upstream namespace. It is not given to the one that waited for the name to become free.
-    let is_awaited = id.is_some_and(|id| !forest.tree.next_hops(id).is_empty());
-    let waited = form.status.stalled.as_ref().is_some_and(|stalled| *stalled.reason == *CONFLICT);
-    if is_awaited && waited { conflict() } else { Child::Missing }
+    Child::Missing
 }
 
 impl Changes {

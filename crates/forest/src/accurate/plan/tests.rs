@@ -455,6 +455,9 @@ fn a_form_has_its_namespace_or_says_why_not() {
         // But others wait for a namespace of that name.
         ("r root, b ^a", "a", "stalled", vec![]),
         ("r root, b ^a", "a", "", vec!["create namespace a".into()]),
+        // That it waited must not be forgotten.
+        ("r, b ^a", "a", "stalled", vec![]),
+        ("r ^b, b ^a", "a", "stalled", vec![]),
         // It would be below itself.
         ("r ^b, b ^a", "a", "", vec!["update a status 1 Cycle".into()]),
         // Deletions.
