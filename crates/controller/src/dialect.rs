@@ -20,6 +20,11 @@ pub(crate) trait Dialect: Debug + Clone + PartialEq + Send + Sync + 'static {
         false
     }
 
+    /// Whether the plan goes on after its refusal, and does not make it again.
+    fn is_not_retried(&self) -> bool {
+        false
+    }
+
     /// The sources of the derived quota that it writes.
     fn derived_quota_sources(&self) -> Option<&str> {
         None
@@ -85,6 +90,11 @@ impl Dialect for HncAction {
 
     fn writes_hierarchy(&self) -> bool {
         matches!(self, Self::CreateHierarchy { .. } | Self::UpdateHierarchy { .. })
+    }
+
+    /// When the API server accepts it at last, the user may have lost the right above.
+    fn is_not_retried(&self) -> bool {
+        matches!(self, Self::BindInitialAdmin { .. })
     }
 
     fn derived_quota_sources(&self) -> Option<&str> {

@@ -270,6 +270,7 @@ impl Executor {
                     _ if !guards => {}
                     // The labels were written, and annotations refused.
                     Action::Dialect(_) if it.has_failed && it.namespace_version.is_some() => {}
+                    Action::Dialect(write) if it.has_failed && write.is_not_retried() => {}
                     Action::Dialect(_) | Action::DeleteCopy { .. } => guarded = false,
                     _ if it.has_failed => refused.push(action.clone()),
                     _ => guarded = false,

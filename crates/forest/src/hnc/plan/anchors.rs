@@ -75,10 +75,13 @@ impl Changes {
                 if state == AnchorState::Missing && may_create {
                     let (child, initial_admin) = (anchor.name.clone(), anchor.initial_admin.clone());
                     // An anchor can be older than the deletion of its subnamespace. Its creator must not get rights in the
-                    // namespaces that wait for the name.
+                    // namespaces that wait for the name. And where the anchor had to wait, the creator may have lost the right above.
                     let is_awaited = forest.id(&child).is_some_and(|id| !forest.downstream(id).is_empty());
+                    let waited =
+                        anchor.state.as_deref().is_some_and(|shown| shown != AnchorState::Missing.as_str());
                     let binds = forest.settings().initial_admin.is_some()
                         && !is_awaited
+                        && !waited
                         && forest.halted_at(parent).is_none();
                     let initial_admin = initial_admin.filter(|_| binds);
                     self.create.push(HncAction::CreateSubnamespace { child, initial_admin }.into());

@@ -16,7 +16,7 @@ use crate::core::name::Name;
 use crate::core::tree::{Id, Namespace, NamespaceLabels};
 use crate::core::version::Version;
 use crate::dialects::Forest;
-use crate::hnc::condition::Halt;
+use crate::hnc::condition::{Condition, Halt, Reason};
 use crate::hnc::keys::{ANCESTRY, EXCLUDED, HAS_CHILDREN, INCLUDED, INITIAL_ADMIN, TREE_LABEL};
 use crate::hnc::settings::Settings;
 
@@ -149,10 +149,11 @@ fn edit<'a>(
     Edit { set: wanted, remove }
 }
 
-/// The binding of the first administrator of a subnamespace, whom the annotation names until the binding exists. In a halted tree
-/// the annotation is removed: when the tree is repaired, the user may have lost the right above.
+/// The binding of the first administrator of a subnamespace, whom the annotation names until the binding exists. In a halted tree, and
+/// once it is shown that bindings wait for a quota, the annotation is removed: later the user may have lost the right above.
 pub(super) fn initial_admin(forest: &Forest, id: Id) -> Option<Action> {
-    if forest.halted_at(id).is_some() {
+    let waits = |shown: &Condition| *shown.reason == *Reason::QuotaNotInForce.as_str();
+    if forest.halted_at(id).is_some() || forest.conditions_shown(forest.name(id)).iter().any(waits) {
         return None;
     }
     forest.subnamespace_of(id)?;

@@ -30,9 +30,10 @@ const MEASURED: [&str; 10] = [
     "requests.storage",
 ];
 
-/// Objects that namespaces above copy into this one: restrictions, and the rights of those who are responsible for it. A limit on
-/// their number would keep them out.
-pub const COPIED: [&str; 6] = [
+/// Objects that the controller writes into this namespace: restrictions and the rights of those who are responsible for it, copied from
+/// above, and the object that shows the conditions. A limit on their number would keep them out.
+pub const COPIED: [&str; 7] = [
+    "count/hierarchyconfigurations.hnc.x-k8s.io",
     "count/limitranges",
     "count/networkpolicies.networking.k8s.io",
     "count/resourcequotas",

@@ -2,6 +2,7 @@
 //! definition goes. Trees of them are deleted in `tests/cascade.rs`.
 
 use super::*;
+use crate::cluster::quota_key;
 use crate::cluster::settings;
 use crate::hnc;
 use crate::hnc::anchor::AnchorState;
@@ -341,7 +342,35 @@ fn a_halted_subnamespace_forgets_its_first_administrator() {
     let mut cluster = Cluster::draw("p:missing");
     settle(&mut cluster);
     cluster.change_anchor("p", "c", |seen| seen.initial_admin = Some("jane".into()));
-    assert_eq!(about_anchors(&cluster.forest_with(with), "p")[1], "create subnamespace c");
+    assert_eq!(about_anchors(&cluster.forest_with(with.clone()), "p")[1], "create subnamespace c");
+
+    let mut cluster = Cluster::draw("p");
+    settle(&mut cluster);
+    cluster.change_anchor("p", "c", |seen| {
+        seen.initial_admin = Some("jane".into());
+        seen.state = Some("Forbidden".into());
+    });
+    assert_eq!(
+        about_anchors(&cluster.forest_with(with.clone()), "p")[1],
+        "create subnamespace c",
+        "it had to wait"
+    );
+
+    let mut cluster = Cluster::draw("p, c<p");
+    settle(&mut cluster);
+    cluster.put("p", &quota_key("size"), None, serde_json::json!({ "spec": { "hard": { "pods": "0" } } }));
+    cluster.annotate("c", &[("hnc.x-k8s.io/initial-admin", "jane"), ("hnc.x-k8s.io/subnamespace-of", "p")]);
+    for wanted in
+        [&[][..], &["report [] [QuotaNotInForce]"], &["report [] []", "both label annotate -initial-admin"]]
+    {
+        let forest = cluster.forest_with(with.clone());
+        let plan = plan(&forest, "c", &Scope::whole());
+        for action in plan.actions() {
+            cluster.perform(&"c".into(), action).unwrap();
+        }
+        let lines: Vec<String> = lines(&plan).into_iter().filter(|it| !it.contains("size")).collect();
+        assert_eq!(lines, wanted);
+    }
 }
 
 #[test]
