@@ -80,6 +80,13 @@ impl Forest {
         self.hnc().anchor_of(self, child)
     }
 
+    /// The anchor that decides the labels and annotations of this subnamespace, instead of its `HierarchyConfiguration`, with the
+    /// namespace that holds it.
+    pub(crate) fn deciding_anchor(&self, id: Id) -> Option<(&str, &AnchorFact)> {
+        let anchor = self.hnc().deciding_anchor(self, id)?;
+        Some((self.namespace(id)?.subnamespace_of()?, anchor))
+    }
+
     /// The labels and annotations that a namespace requests for itself and the namespaces below.
     pub(crate) fn requested(&self, id: Id) -> Option<(&Labels, &Labels)> {
         self.hnc().requested(self, id)

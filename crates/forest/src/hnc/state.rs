@@ -159,12 +159,17 @@ impl State {
         self.anchors(parent).get(store.name(child))
     }
 
-    /// The labels and annotations that a namespace requests for itself and the namespaces below. Those of a subnamespace are in its
-    /// anchor: users of the subnamespace can write its `HierarchyConfiguration`, and the controller corrects that later. The anchor
-    /// counts also while the subnamespace is being deleted.
-    pub(crate) fn requested(&self, store: &Store, id: Id) -> Option<(&Labels, &Labels)> {
+    /// The anchor that decides the labels and annotations of this subnamespace: users of the subnamespace can write its
+    /// `HierarchyConfiguration`, and the controller corrects that later. The anchor counts also while the subnamespace is being
+    /// deleted.
+    pub(crate) fn deciding_anchor(&self, store: &Store, id: Id) -> Option<&AnchorFact> {
         let is_ours = store.is_managed(id) && !is_external(store, id);
-        match self.anchor_of(store, id).filter(|_| is_ours) {
+        self.anchor_of(store, id).filter(|_| is_ours)
+    }
+
+    /// The labels and annotations that a namespace requests for itself and the namespaces below.
+    pub(crate) fn requested(&self, store: &Store, id: Id) -> Option<(&Labels, &Labels)> {
+        match self.deciding_anchor(store, id) {
             Some(anchor) => Some((&anchor.labels, &anchor.annotations)),
             None => self.hierarchy(id).map(|seen| (seen.labels(), seen.annotations())),
         }

@@ -13,6 +13,7 @@ use super::{
     Answer, Answers, Check, Denial, Operation, Question, User, Verdict, WaitFor, all_answered, managed_keys,
     parent_change,
 };
+use crate::core::labels::Labels;
 use crate::core::managed::Unmanaged;
 use crate::core::name::Name;
 use crate::core::name::is_namespace_name;
@@ -159,9 +160,10 @@ impl Review<'_> {
         *operation == Operation::Create && user.is_any_of(&self.forest.settings().restore_identities)
     }
 
-    fn concluded(&self, warnings: Vec<String>) -> Check<Verdict> {
+    fn concluded(&self, mut warnings: Vec<String>) -> Check<Verdict> {
         self.user_may_change_the_rest()?;
         self.overrides_nothing_below()?;
+        warnings.extend(self.is_reverted());
         Ok(Verdict::warn(warnings))
     }
 
@@ -343,6 +345,22 @@ impl Review<'_> {
             "the parent {parent:?} is halted, so nothing is propagated to {namespace:?} until {:?} is repaired: {why}",
             forest.name(root)
         ))
+    }
+
+    /// A warning that an anchor decides the labels and annotations.
+    fn is_reverted(&self) -> Option<String> {
+        let Request { old, new, .. } = self.request;
+        let (holder, anchor) = self.forest.deciding_anchor(self.forest.id(&self.request.namespace)?)?;
+        let is_changed = old.labels != new.labels || old.annotations != new.annotations;
+        let pairs = |of: &[(String, String)]| of.iter().cloned().collect::<Labels>();
+        let is_right = pairs(&new.labels) == anchor.labels && pairs(&new.annotations) == anchor.annotations;
+        (is_changed && !is_right).then(|| {
+            format!(
+                "the anchor {:?} in namespace {holder:?} decides spec.labels and spec.annotations of this HierarchyConfiguration, so \
+                 the change is reverted; change them there",
+                anchor.name
+            )
+        })
     }
 
     /// The root of the tree that the namespace is in as a descendant.

@@ -137,6 +137,39 @@ fn row_3_labels_and_annotations_have_to_be_managed() {
 }
 
 #[test]
+fn the_anchor_of_a_subnamespace_decides_its_labels_and_annotations() {
+    const REVERTED: Expected = Warned(&["the anchor \"x\" in namespace \"p\" decides", "change them there"]);
+    let with = |old: &str, new: &str, note: &str| {
+        let pairs = |key: &str, value: &str| Vec::from_iter(value_of(key, value));
+        let mut request = update("x", "p > p");
+        request.old.labels = pairs("tier", old);
+        request.new.labels = pairs("tier", new);
+        request.new.annotations = pairs("owner", note);
+        request
+    };
+    let mut cluster = Cluster::draw("p, x<p");
+    cluster.change_anchor("p", "x", |it| it.labels = [("tier", "gold")].into_iter().collect());
+    for (what, request, expected) in [
+        ("another value", with("gold", "tin", ""), REVERTED),
+        ("none", with("gold", "", ""), REVERTED),
+        ("an annotation", with("gold", "gold", "jane"), REVERTED),
+        ("that of the anchor", with("tin", "gold", ""), Allowed),
+        ("wrong as it was", with("tin", "tin", ""), Allowed),
+    ] {
+        check(what, &judge(&mut cluster.forest(), &request, &[], |_| ()), &expected);
+    }
+    for text in ["p, x<<p", "p, x:p"] {
+        let verdict = judge(&mut Cluster::draw(text).forest(), &with("gold", "tin", ""), &[], |_| ());
+        check(text, &verdict, &Allowed);
+    }
+}
+
+/// A pair, unless the value is empty.
+fn value_of(key: &str, value: &str) -> Option<(String, String)> {
+    (!value.is_empty()).then(|| (key.to_owned(), value.to_owned()))
+}
+
+#[test]
 fn row_4_a_namespace_that_the_forest_does_not_know_is_looked_up() {
     check_all([
         ("known", "child, p", create("child", "p"), vec![("admin p", Yes)], Allowed),

@@ -33,10 +33,15 @@ impl Review<'_> {
             values.get(key).filter(|it| new.get(key) != Some(&*it.value)).map(|it| (key, it))
         });
         let Some((key, it)) = wrong else { return Ok(()) };
+        let anchor = forest.id(&it.from).and_then(|id| forest.deciding_anchor(id));
+        let object = match anchor {
+            Some((holder, anchor)) => format!("anchor {:?} in namespace {holder:?}", anchor.name),
+            None => format!("HierarchyConfiguration of {:?}", it.from),
+        };
         Err(Denial::forbidden(format!(
             "the {what} {key} of namespace {name:?} has the value {:?} from the hierarchy and cannot be changed or removed by hand; change \
-             spec.{what}s of the HierarchyConfiguration of {:?}, or of its anchor",
-            it.value, &*it.from
+             spec.{what}s of the {object}",
+            it.value
         ))
         .into())
     }

@@ -4,9 +4,14 @@ use super::*;
 
 #[test]
 fn what_the_hierarchy_sets_stays() {
-    const LABEL: Expected = Denied(Forbidden, &["the label tier", "\"gold\"", "spec.labels", "\"r\""]);
+    const LABEL: Expected = Denied(
+        Forbidden,
+        &["the label tier", "\"gold\"", "spec.labels of the HierarchyConfiguration of \"r\""],
+    );
     const ANNOTATION: Expected = Denied(Forbidden, &["the annotation owner", "\"jane\"", "\"a\""]);
-    let mut cluster = Cluster::draw("r, a:r, b<a, x, out");
+    const ANCHOR: Expected = Denied(Forbidden, &["spec.labels of the anchor \"y\" in namespace \"x\""]);
+    let mut cluster = Cluster::draw("r, a:r, b<a, x, y<x, out");
+    cluster.change_anchor("x", "y", |it| it.labels = [("tier", "tin")].into_iter().collect());
     cluster.change_hierarchy("r", |it| it.labels = [("tier", "gold")].into_iter().collect());
     cluster.change_hierarchy("a", |it| {
         it.labels = [("tier", "tin")].into_iter().collect();
@@ -18,6 +23,7 @@ fn what_the_hierarchy_sets_stays() {
         ("r", "tier=gold", "", LABEL),
         ("b", "owner=jane, tier=gold", "tier=gold", ANNOTATION),
         ("a", "", "owner=joe", ANNOTATION),
+        ("y", "tier=tin", "", ANCHOR),
         ("b", "tier=gold", "tier=gold, team=red", Allowed),
         ("b", "tier=tin", "tier=gold", Allowed),
         ("b", "tier=tin", "tier=tin, team=red", Allowed),
