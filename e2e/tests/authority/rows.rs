@@ -28,7 +28,8 @@ async fn unmanaged_namespaces_are_neither_children_nor_parents() -> Result<()> {
         let joins = place(&admin, unmanaged, "u-root").send().await;
         denied("an unmanaged child", joins, Of::Hierarchy, 403, &[&named, "cannot be a child"]);
         let own = Request::post(&admin, &hierarchies(unmanaged), configuration(&json!({}))).send().await;
-        denied("a configuration without parent", own, Of::Hierarchy, 403, &[&named, "cannot be a child"]);
+        let says = [&named, "its HierarchyConfiguration cannot be changed"];
+        denied("a configuration without parent", own, Of::Hierarchy, 403, &says);
         let below = place(&admin, "u-child", unmanaged).send().await;
         denied("an unmanaged parent", below, Of::Hierarchy, 403, &[&named, "cannot be the parent"]);
     }

@@ -180,11 +180,21 @@ impl Review<'_> {
 
     /// Rows 1 and 2.
     fn both_are_managed(&self) -> Check {
-        let namespace = &self.request.namespace;
+        let Request { namespace, old, new, .. } = self.request;
         if let Some(why) = self.forest.settings().unmanaged(namespace) {
-            return Err(unmanaged(namespace, &why, "it cannot be a child of another namespace"));
+            let is_given_a_parent = new.parent.is_some() && new.parent != old.parent;
+            let consequence = match why {
+                _ if is_given_a_parent || self.way != Way::Hierarchy => {
+                    "it cannot be a child of another namespace"
+                }
+                Unmanaged::Own => "its HierarchyConfiguration cannot be changed",
+                Unmanaged::Excluded | Unmanaged::NotIncluded(_) => {
+                    "its HierarchyConfiguration cannot be changed; include it first"
+                }
+            };
+            return Err(unmanaged(namespace, &why, consequence));
         }
-        if let Some(parent) = &self.request.new.parent
+        if let Some(parent) = &new.parent
             && let Some(why) = self.forest.settings().unmanaged(parent)
         {
             return Err(unmanaged(parent, &why, "it cannot be the parent of another namespace"));

@@ -96,7 +96,27 @@ fn rows_1_and_2_unmanaged_namespaces_have_no_part_in_it() {
             "kube-system",
             update("kube-system", ">"),
             vec![],
-            Denied(Forbidden, &["\"kube-system\""]),
+            Denied(
+                Forbidden,
+                &["\"kube-system\"", "its HierarchyConfiguration cannot be changed; include it"],
+            ),
+        ),
+        (
+            "an unmanaged child that becomes a root",
+            "kube-system:p, p",
+            update("kube-system", "p >"),
+            vec![],
+            Denied(
+                Forbidden,
+                &["\"kube-system\"", "its HierarchyConfiguration cannot be changed; include it"],
+            ),
+        ),
+        (
+            "the own namespace without a parent",
+            "hnc-system",
+            update("hnc-system", ">"),
+            vec![],
+            Denied(Forbidden, &["because hns runs in it, so its HierarchyConfiguration cannot be changed"]),
         ),
         (
             "an unmanaged parent",
