@@ -73,7 +73,8 @@ pub struct ResourceSpec {
 
     /// How the resource is synchronized. Propagate: every object is copied to all namespaces below, unless
     /// it opts out. `AllowPropagate`: only objects that opt in are copied. Remove: existing copies are
-    /// deleted. Ignore: nothing is done, and existing copies stay. The default is Propagate.
+    /// deleted. Ignore: nothing is done; existing copies stay and are no longer protected. The default is
+    /// Propagate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::mode")]
     pub mode: Option<SynchronizationMode>,
@@ -148,7 +149,7 @@ pub enum SynchronizationMode {
     /// Every source is copied to all namespaces below, unless it opts out.
     #[default]
     Propagate,
-    /// Nothing is done; existing copies stay.
+    /// Nothing is done; existing copies stay and are no longer protected.
     Ignore,
     /// Existing copies are deleted; sources stay.
     Remove,
