@@ -2,6 +2,8 @@
 //!
 //! This module has no clock: the writer of a condition sets its time.
 
+use super::settings::Settings;
+use crate::core::managed::Unmanaged;
 use crate::core::text::{MESSAGE, limited};
 pub(crate) use crate::core::tree::Halt;
 
@@ -106,15 +108,20 @@ impl Reason {
 }
 
 impl Halt {
-    pub(crate) fn condition(&self) -> Condition {
+    pub(crate) fn condition(&self, settings: &Settings) -> Condition {
         match self {
-            Self::IllegalParent(parent) => Condition::new(
-                Reason::IllegalParent,
-                format!(
-                    "The parent {parent:?} is not managed, so it can have no children; choose another parent, or have \
-                     the administrator include it"
-                ),
-            ),
+            Self::IllegalParent(parent) => {
+                let unmanaged = settings.unmanaged(parent);
+                let remedy = match unmanaged {
+                    Some(Unmanaged::Own) => "choose another parent",
+                    _ => "choose another parent, or have the administrator include it",
+                };
+                let why = unmanaged.map_or_else(|| "is not managed".to_owned(), |why| why.to_string());
+                Condition::new(
+                    Reason::IllegalParent,
+                    format!("The parent {parent:?} {why}, so it can have no children; {remedy}"),
+                )
+            }
             Self::ParentMissing(parent) => Condition::new(
                 Reason::ParentMissing,
                 format!(
@@ -144,9 +151,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_illegal_parent_is_told_why_it_is_one() {
+        let settings = Settings::new("hnc-system", ["listed"], "team-.*").unwrap();
+        for (parent, why, remedy) in [
+            ("listed", "\"listed\" is excluded by excludedNamespaces", "have the administrator include it"),
+            (
+                "other",
+                "\"other\" is excluded, because it does not match includedNamespaceRegex",
+                "include it",
+            ),
+            ("hnc-system", "\"hnc-system\" is excluded, because hns runs in it", "; choose another parent"),
+        ] {
+            let message = Halt::IllegalParent(parent.into()).condition(&settings).message;
+            assert!(message.contains(why) && message.ends_with(remedy), "{message}");
+        }
+    }
+
+    #[test]
     fn no_cycle_makes_a_message_that_the_api_server_refuses() {
         let members = (0..2_000).map(|number| format!("{number:063}").into()).collect();
-        let condition = Halt::InCycle(members).condition();
+        let condition = Halt::InCycle(members).condition(&crate::cluster::settings());
         assert_eq!(condition.message.len(), MESSAGE);
         assert!(condition.message.ends_with(&format!("{:063}", 1_999)));
     }

@@ -375,7 +375,7 @@ fn frozen(
         return Expected::Forsaken(copy.inherited_from.clone());
     }
     let at = forest.name(root).clone();
-    let condition = forest.own_halt(root).map(|halt| halt.condition());
+    let condition = forest.own_halt(root).map(|halt| halt.condition(forest.settings()));
     Expected::AsItIs(Untouched::Halted { at, condition })
 }
 

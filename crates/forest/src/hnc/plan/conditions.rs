@@ -19,7 +19,7 @@ const NAMED: usize = 3;
 /// All conditions of the namespace. An ancestor's halt comes first, because clients of HNC read only the first condition of a
 /// type.
 pub(super) fn conditions(forest: &Forest, id: Id) -> Vec<Condition> {
-    let own = forest.own_halt(id).map(|halt| halt.condition());
+    let own = forest.own_halt(id).map(|halt| halt.condition(forest.settings()));
     ancestor(forest, id)
         .into_iter()
         .chain(own)

@@ -279,7 +279,7 @@ impl Review<'_> {
             self.presence(missing)?;
         }
         let name = forest.name(root);
-        let why = halt.map(|halt| halt.condition().message).unwrap_or_default();
+        let why = halt.map(|halt| halt.condition(forest.settings()).message).unwrap_or_default();
         Err(Denial::forbidden(format!(
             "the ancestor {name:?} is halted, so nothing below it can be changed; repair it first: {why}"
         ))
@@ -350,7 +350,7 @@ impl Review<'_> {
     fn is_frozen(&self, parent: &Name) -> Option<String> {
         let (forest, namespace) = (self.forest, &self.request.namespace);
         let root = forest.halted_at(forest.id(parent)?)?;
-        let why = forest.own_halt(root)?.condition().message;
+        let why = forest.own_halt(root)?.condition(forest.settings()).message;
         Some(format!(
             "the parent {parent:?} is halted, so nothing is propagated to {namespace:?} until {:?} is repaired: {why}",
             forest.name(root)
