@@ -12,19 +12,13 @@ use super::keys;
 use crate::core::denial::Denial;
 use crate::core::name::Name;
 use crate::core::stream::Stream;
-use crate::core::verdict::{Answer, Answers, Check, NamespacedRight, Question, all_answered};
+use crate::core::verdict::{Answer, Answers, Check, NamespacedRight, Question, all_answered, unreliable};
 use crate::dialects::Forest;
 
 /// 503 while the streams of the structure are incomplete.
 fn structure_is_known(forest: &Forest) -> Check {
     let gap = Stream::ACCURATE_STRUCTURE.into_iter().find(|stream| !forest.stream(*stream).is_synced());
-    gap.map_or(Ok(()), |stream| {
-        let state = forest.stream(stream);
-        Err(Denial::unavailable(format!(
-            "the hierarchy cannot be relied on ({stream}: {state}); try again in a moment"
-        ))
-        .into())
-    })
+    gap.map_or(Ok(()), |stream| Err(unreliable(stream, &forest.stream(stream))))
 }
 
 fn forbidden(message: impl AsRef<str>) -> crate::core::verdict::Verdict {

@@ -6,7 +6,7 @@ use super::denial::Denial;
 use super::kind::Kind;
 use super::name::Name;
 use super::store::Store;
-use super::stream::Stream;
+use super::stream::{Stream, StreamState};
 
 /// The verdict of a rule.
 #[derive(Debug, Clone, PartialEq)]
@@ -269,6 +269,21 @@ pub(crate) fn wait_for(answers: &Answers, awaited: WaitFor, otherwise: impl FnOn
     } else {
         Err(Verdict::Ask(vec![question]))
     }
+}
+
+/// Denies because a stream of the structure is incomplete. One that is lost may stay so: the definition of its resource is missing,
+/// or a right.
+pub(crate) fn unreliable(stream: Stream, state: &StreamState) -> Verdict {
+    let lasting = match state {
+        StreamState::Lost(_) => {
+            "; if this lasts, a definition (CRD) of hns is missing or being deleted, or the webhook lacks a right: `kubectl hns doctor` \
+             says what to do"
+        }
+        StreamState::Waiting | StreamState::Synced => "",
+    };
+    let message =
+        format!("the hierarchy cannot be relied on ({stream}: {state}); try again in a moment{lasting}");
+    Denial::unavailable(message).into()
 }
 
 /// Whether a namespace exists.

@@ -19,7 +19,7 @@ use crate::core::name::Name;
 use crate::core::name::is_namespace_name;
 use crate::core::stream::Stream;
 use crate::core::tree::Id;
-use crate::core::verdict::{Presence, presence, wait_for};
+use crate::core::verdict::{Presence, presence, unreliable, wait_for};
 use crate::dialects::Forest;
 use crate::hnc::condition::Halt;
 use crate::hnc::keys;
@@ -453,10 +453,7 @@ impl Review<'_> {
 pub(super) fn structure_is_known(forest: &Forest) -> Check {
     match forest.structure_gap() {
         None => Ok(()),
-        Some((stream, state)) => Err(Denial::unavailable(format!(
-            "the hierarchy cannot be relied on ({stream}: {state}); try again in a moment"
-        ))
-        .into()),
+        Some((stream, state)) => Err(unreliable(stream, &state)),
     }
 }
 

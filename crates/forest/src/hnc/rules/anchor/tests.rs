@@ -543,7 +543,11 @@ fn while_the_structure_is_not_known_anchors_are_not_written() {
         forest.apply(Fact::StreamLost(lost, "forbidden".into()));
         for request in [create("p", "c"), update("p", "c"), delete("p", "c")] {
             let verdict = judge(&mut forest, &request, &[]);
-            check(&format!("without {lost}"), &verdict, &Denied(Unavailable, &["forbidden", "try again"]));
+            check(
+                &format!("without {lost}"),
+                &verdict,
+                &Denied(Unavailable, &["forbidden", "try again", "kubectl hns doctor"]),
+            );
         }
     }
 }
