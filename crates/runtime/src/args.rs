@@ -54,8 +54,8 @@ pub struct CommonArgs {
           default_value = "false", default_missing_value = "true", value_parser = values::boolean)]
     pub debug_logs: bool,
 
-    /// Requests to the API server per second, at most; 0 leaves the limit to the API server's own
-    /// priority and fairness
+    /// Requests to the API server per second, at most; 0 or a negative number leaves the limit to the
+    /// API server's own priority and fairness
     #[arg(long, value_name = "NUMBER", default_value = "0", value_parser = values::requests_per_second)]
     pub apiserver_qps_throttle: u32,
 
