@@ -52,20 +52,31 @@ async fn unserved(session: &Session) -> Option<Finding> {
     if !describe::is_unserved(session).await {
         return None;
     }
+    Some(ignored(&forms.into_iter().map(|it| it.metadata).collect::<Vec<_>>()))
+}
+
+fn ignored(forms: &[ObjectMeta]) -> Finding {
     let name = |it: &ObjectMeta| {
         let [namespace, name] = [&it.namespace, &it.name].map(|it| it.as_deref().unwrap_or_default());
         format!("{namespace}/{name}")
     };
-    let names: Vec<String> = forms.iter().map(|it| name(&it.metadata)).collect();
-    Some(Finding::wrong(
+    let names: Vec<String> = forms.iter().map(name).collect();
+    let deleted: Vec<String> = forms.iter().filter(|it| it.deletion_timestamp.is_some()).map(name).collect();
+    let pending = if deleted.is_empty() {
+        String::new()
+    } else {
+        format!("; being deleted, until their finalizers are removed: {}", some(&deleted))
+    };
+    Finding::wrong(
         SUBJECT,
         format!(
-            "nothing acts on the SubNamespaces {}: the settings do not enable Accurate's API",
+            "nothing acts on the SubNamespaces {}: the settings do not enable Accurate's API{pending}",
             some(&names)
         ),
-        "Set accurate.enabled in the settings of hns, or delete them. If Accurate itself runs in another namespace than accurate, all \
-         is well.",
-    ))
+        "Set accurate.enabled in the settings of hns; or remove their finalizers first, and then delete them. One that is only deleted \
+         waits, and takes its namespace with it when the API is enabled again. If Accurate itself runs in another namespace than \
+         accurate, all is well.",
+    )
 }
 
 /// The namespaces that nothing reaches, by reason.
@@ -141,11 +152,36 @@ fn interrupted(name: &str, from: &str, parent: Option<&str>) -> Finding {
 #[cfg(test)]
 mod tests {
     use forest::accurate::{Stalled, SubNamespaceStatus};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use k8s_openapi::jiff::Timestamp;
 
     use super::*;
 
     fn said(finding: &Finding) -> String {
         format!("{}: {} {}", finding.subject, finding.text, finding.hint.as_deref().unwrap_or_default())
+    }
+
+    #[test]
+    fn finalizers_go_before_sub_namespaces_that_nothing_acts_on() {
+        let form = |name: &str, is_deleted: bool| ObjectMeta {
+            namespace: Some("p".into()),
+            name: Some(name.into()),
+            deletion_timestamp: is_deleted.then_some(Time(Timestamp::UNIX_EPOCH)),
+            ..ObjectMeta::default()
+        };
+        for (forms, wanted) in [
+            (vec![form("a", false)], "SubNamespaces p/a: the settings do not enable Accurate's API Set"),
+            (
+                vec![form("a", false), form("b", true)],
+                "API; being deleted, until their finalizers are removed: p/b Set",
+            ),
+        ] {
+            let text = said(&ignored(&forms));
+            assert!(
+                text.contains(wanted) && text.contains("remove their finalizers first, and then"),
+                "{text}"
+            );
+        }
     }
 
     #[test]
