@@ -5,6 +5,7 @@ mod consequences;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use hns_api::accurate::labels::PARENT;
 use hns_api::{SubnamespaceAnchor, annotations};
 use hns_cluster::api::Api;
 use k8s_openapi::api::core::v1::Namespace;
@@ -344,6 +345,14 @@ fn could_not(problem: &Problem) -> Failure {
     }
 }
 
+/// How to delete a sub-namespace of Accurate's API, which hns creates again as long as its `SubNamespace` exists.
+pub(super) fn of_accurate(child: &str, parent: &str) -> String {
+    format!(
+        "{child} is a sub-namespace of {parent} in Accurate's hierarchy: `kubectl accurate sub delete {child}` deletes it. If only \
+         the namespace is deleted, hns creates it again, empty."
+    )
+}
+
 pub(super) fn of_another(child: &str, holder: &str) -> String {
     format!("{child} is a subnamespace of {holder}: use -n {holder}.")
 }
@@ -364,6 +373,9 @@ fn elsewhere((parent, child): (&str, &str), found: Option<&ObjectMeta>, may_go: 
             )
         }
         Some(holder) => of_another(child, holder),
+        None if let Some(above) = metadata.labels.as_ref().and_then(|all| all.get(PARENT)) => {
+            of_accurate(child, above)
+        }
         None => {
             let is = format!(
                 "{child} is not a subnamespace of {parent}, but a full namespace; see `kubectl hns describe {child}`."
@@ -384,11 +396,16 @@ mod tests {
             annotations: parent.map(|it| [(annotations::SUBNAMESPACE_OF.to_owned(), it.to_owned())].into()),
             ..ObjectMeta::default()
         };
+        let below_accurate = ObjectMeta {
+            labels: Some([(PARENT.to_owned(), "shop".to_owned())].into()),
+            ..ObjectMeta::default()
+        };
         for (found, said) in [
             (None, "no namespace child. `kubectl get subns -n p`"),
             (Some(of(None)), "a full namespace; see `kubectl hns describe child`"),
             (Some(of(Some("other"))), "use -n other"),
             (Some(of(Some("p"))), "without an anchor"),
+            (Some(below_accurate), "`kubectl accurate sub delete child` deletes it"),
         ] {
             let hint = elsewhere(("p", "child"), found.as_ref(), true);
             assert!(hint.contains(said), "{hint}");

@@ -4,7 +4,7 @@
 use clap::{Args, Subcommand};
 use forest::preview::Intent;
 use forest::rules::configuration::LISTED_BY_PLAN;
-use forest::{Forest, Labels, Name};
+use forest::{EdgeKind, Forest, Labels, Name};
 use hns_api::{KeyValue, annotations};
 use hns_cluster::configured_kinds::entries;
 use k8s_openapi::api::core::v1::Namespace;
@@ -239,7 +239,16 @@ async fn delete(arguments: &Delete, session: &Session) -> Result<Planned, Failur
         change.push(format!("The namespace {name} would be deleted"));
         intents.push(Intent::DeleteNamespace { name: name.into() });
     }
-    Ok((change, cluster_preview.try_all(&intents).await?))
+    let note = below_accurate(cluster_preview.forest(), name);
+    let mut result = cluster_preview.try_all(&intents).await?;
+    result.notes.extend(note);
+    Ok((change, result))
+}
+
+/// A note that another command deletes the namespace, if it is a sub-namespace of Accurate's API.
+fn below_accurate(forest: &Forest, name: &str) -> Option<String> {
+    let parent = forest.accurate_upstream(name)?;
+    (forest.accurate_edge(name) == Some(EdgeKind::Parent)).then(|| delete::of_accurate(name, parent))
 }
 
 /// Fails as `delete` does if the namespace that was named with -n is not the parent of this subnamespace.
@@ -338,8 +347,13 @@ async fn configure(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use hns_api::accurate::labels::PARENT;
+
     use super::super::hierarchy::NewParent;
     use super::*;
+    use crate::structure;
     use crate::structure::tests::sketch;
 
     #[test]
@@ -368,6 +382,22 @@ mod tests {
         }
         let hint = is_in(Some("other"), &forest, "n").unwrap_err().hint.unwrap();
         assert_eq!(hint, "n is a subnamespace of p: use -n p.");
+    }
+
+    #[test]
+    fn a_sub_namespace_of_accurate_is_deleted_by_another_command() {
+        let mut structure = sketch(&["shop", "w4"]);
+        let namespace = structure.namespaces.get_mut("w4").unwrap();
+        namespace.labels = [(PARENT, "shop")].into_iter().collect();
+        let empty = || Forest::unconfigured(Arc::new(structure::settings()));
+        for (forest, noted) in [
+            (structure.put_into(empty().with_accurate(Arc::default())), true),
+            (structure.put_into(empty()), false),
+        ] {
+            let note = below_accurate(&forest, "w4");
+            assert_eq!(note.is_some_and(|it| it.contains("`kubectl accurate sub delete w4`")), noted);
+            assert_eq!(below_accurate(&forest, "shop"), None);
+        }
     }
 
     #[test]
