@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use hns_api::accurate::names::webhooks as accurate;
 use hns_cluster::error_text::error_text;
 use kube::client::AuthError;
 use kube::core::Status;
@@ -18,6 +19,9 @@ pub struct Failure {
 
 /// The hint for a problem that passes.
 pub(crate) const TEMPORARY: &str = "The problem is temporary: try again.";
+
+/// The hint for the answer of a webhook that lacks a right.
+const WEBHOOK_LACKS_RIGHT: &str = "The webhook lacks a right: `kubectl hns doctor` names the missing right.";
 
 /// What is said of a server whose certificate is refused.
 const UNTRUSTED: &str = "has a certificate that is not trusted";
@@ -166,13 +170,19 @@ impl Problem {
                 ));
             }
             _ if let Some(webhook) = self.silent_webhook() => {
-                return Some(if webhook.ends_with(hns_api::GROUP) {
+                return Some(if is_ours(webhook) {
                     "hns-webhook does not answer. `kubectl hns doctor` checks the installation; docs/repair.md describes what \
                      works meanwhile."
                         .to_owned()
                 } else {
                     format!("The webhook {webhook}, which is not part of hns, does not answer.")
                 });
+            }
+            _ if self.is_temporary()
+                && self.is_denied()
+                && self.to_string().contains(" is forbidden: User ") =>
+            {
+                WEBHOOK_LACKS_RIGHT
             }
             _ if self.is_temporary() => TEMPORARY,
             Self::Refused(status) if status.message.contains("already exists") => {
@@ -201,6 +211,13 @@ impl Problem {
         };
         Some(text.to_owned())
     }
+}
+
+/// Whether the webhook is one of hns, for HNC's API or Accurate's.
+fn is_ours(webhook: &str) -> bool {
+    use accurate::{NAMESPACE, SUB_NAMESPACE, SUB_NAMESPACE_FINALIZER};
+    webhook.ends_with(hns_api::GROUP)
+        || [NAMESPACE, SUB_NAMESPACE, SUB_NAMESPACE_FINALIZER].contains(&webhook)
 }
 
 impl fmt::Display for Problem {
@@ -339,7 +356,22 @@ mod tests {
                 ),
                 "hns-webhook does not answer",
             ),
+            (
+                refused(500, "failed calling webhook \"vsubnamespace.kb.io\": no"),
+                "hns-webhook does not answer",
+            ),
+            (
+                refused(500, "failed calling webhook \"namespace.accurate.cybozu.io\": no"),
+                "hns-webhook does not",
+            ),
             (refused(500, "failed calling webhook \"other.io\": no"), "The webhook other.io, which"),
+            (
+                refused(
+                    503,
+                    "admission webhook \"x\" denied the request: subjectaccessreviews is forbidden: User \"w\" cannot create",
+                ),
+                "names the missing right",
+            ),
             (
                 refused(
                     403,
