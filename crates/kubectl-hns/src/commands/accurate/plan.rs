@@ -75,10 +75,12 @@ enum Namespace {
 
 pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Terminal) -> Done {
     describe::served(session).await?;
-    let Change { namespaces, lines, intents } = change(&arguments.command, session).await?;
+    let Change { namespaces, lines, intents, notes } = change(&arguments.command, session).await?;
     let concerned: Vec<&str> = namespaces.iter().map(String::as_str).collect();
     let preview = Box::pin(ClusterPreview::open_accurate(session, &concerned)).await?;
-    let document = Document::new(lines, &Box::pin(preview.try_all(&intents)).await?);
+    let mut result = Box::pin(preview.try_all(&intents)).await?;
+    result.notes.extend(notes);
+    let document = Document::new(lines, &result);
     show(&document, arguments.output, terminal)?.map_or(Ok(()), Err)
 }
 
@@ -91,6 +93,7 @@ struct Change {
     lines: Vec<String>,
     /// The requests. That for the namespace is the first one: the commands ask about it before they make any.
     intents: Vec<Intent>,
+    notes: Vec<String>,
 }
 
 async fn change(command: &Command, session: &Session) -> Result<Change, Failure> {
@@ -126,6 +129,7 @@ async fn create(arguments: &sub::Create, session: &Session) -> Result<Change, Fa
         namespaces: vec![parent.clone()],
         lines: vec![format!("SubNamespace {name} would be created in {parent}")],
         intents: vec![created(parent, name, &arguments.spec())],
+        notes: arguments.without_effect(session).await,
     })
 }
 
@@ -135,6 +139,7 @@ async fn delete(arguments: &sub::Delete, session: &Session) -> Result<Change, Fa
         lines: vec![format!("SubNamespace {parent}/{name} would be deleted")],
         intents: vec![deleted(&parent, name)],
         namespaces: vec![name.clone(), parent],
+        ..Change::default()
     })
 }
 
@@ -169,6 +174,7 @@ async fn graft(arguments: &relocation::Graft, session: &Session) -> Result<Chang
         namespaces: vec![name.clone(), to.clone()],
         lines: vec![format!("{name} would be a sub-namespace of {to}")],
         intents: labelled(name, &place, &next).into_iter().chain(form).chain(earlier).collect(),
+        ..Change::default()
     })
 }
 
@@ -213,7 +219,7 @@ async fn set(
     // What comes from the new template.
     let others = next.template.clone().filter(|it| it != name);
     let namespaces = std::iter::once(name.to_owned()).chain(others).collect();
-    Ok(Change { namespaces, lines: vec![line], intents: intent.into_iter().collect() })
+    Ok(Change { namespaces, lines: vec![line], intents: intent.into_iter().collect(), ..Change::default() })
 }
 
 /// The change of the labels of a namespace; `None` if none changes.

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
+use forest::accurate::Settings;
+use forest::accurate::glob::Keys;
 use hns_api::accurate::{SubNamespace, SubNamespaceSpec};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, PostParams};
@@ -10,7 +12,7 @@ use kube::api::{DeleteParams, PostParams};
 use super::{failed, place};
 use crate::failure::Done;
 use crate::session::Session;
-use crate::{Failure, Terminal};
+use crate::{Failure, Terminal, published};
 
 /// Create a sub-namespace.
 #[derive(Debug, Args)]
@@ -23,11 +25,12 @@ pub(crate) struct Create {
     #[arg(value_name = "PARENT", value_parser = crate::flags::namespace)]
     pub(super) parent: String,
 
-    /// Labels of the new namespace; can be repeated. The settings of the installation must allow their keys.
+    /// Labels of the new namespace; can be repeated. Only keys in the setting accurate.config.subNamespaceLabelKeys have an effect.
     #[arg(long, value_name = "KEY=VALUE,…", value_parser = pairs)]
     labels: Vec<Pairs>,
 
-    /// Annotations of the new namespace; can be repeated. The settings must allow their keys.
+    /// Annotations of the new namespace; can be repeated. Only keys in the setting accurate.config.subNamespaceAnnotationKeys have an
+    /// effect.
     #[arg(long, value_name = "KEY=VALUE,…", value_parser = pairs)]
     annotations: Vec<Pairs>,
 }
@@ -78,6 +81,14 @@ impl Create {
         SubNamespaceSpec { labels: map(&self.labels), annotations: map(&self.annotations) }
     }
 
+    /// Notes on the keys that the settings do not allow, if the settings can be read.
+    pub(super) async fn without_effect(&self, session: &Session) -> Vec<String> {
+        match published::accurate(session).await {
+            Ok(Some(settings)) => without_effect(&self.spec(), &settings),
+            _ => Vec::new(),
+        }
+    }
+
     /// Fails if there is a namespace of this name.
     pub(super) async fn is_new(&self, session: &Session) -> Done {
         let Self { name, parent, .. } = self;
@@ -93,6 +104,28 @@ impl Create {
             Err(problem) => Err(failed(format_args!("namespace {name} cannot be read"), &problem)),
         }
     }
+}
+
+/// Notes on the labels and annotations that the namespace does not get.
+fn without_effect(spec: &SubNamespaceSpec, settings: &Settings) -> Vec<String> {
+    let Settings { sub_namespace_label_keys, sub_namespace_annotation_keys, .. } = settings;
+    let note = |what, given: &Option<BTreeMap<String, String>>, allowed: &Keys, setting| {
+        let keys = given.iter().flat_map(BTreeMap::keys).filter(|key| !allowed.matches(key));
+        let keys: Vec<&str> = keys.map(String::as_str).collect();
+        (!keys.is_empty()).then(|| {
+            format!(
+                "the {what} {} have no effect: the setting accurate.config.{setting} does not allow these keys",
+                keys.join(", ")
+            )
+        })
+    };
+    [
+        note("labels", &spec.labels, sub_namespace_label_keys, "subNamespaceLabelKeys"),
+        note("annotations", &spec.annotations, sub_namespace_annotation_keys, "subNamespaceAnnotationKeys"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 impl Delete {
@@ -119,6 +152,9 @@ pub(crate) async fn create(arguments: &Create, session: &Session, terminal: &Ter
         failure.with_hint(format!("Its status says why there is no namespace: `kubectl get subnamespaces {name} -n {parent} -o yaml`."))
     })?;
     terminal.line(&format!("SubNamespace {name} is created in {parent}"));
+    for note in arguments.without_effect(session).await {
+        terminal.note(&note);
+    }
     Ok(())
 }
 
@@ -142,6 +178,34 @@ pub(crate) async fn delete(arguments: &Delete, session: &Session, terminal: &Ter
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_that_the_settings_do_not_allow_are_named() {
+        let keys = |all: &[&str]| Keys::new(all).unwrap();
+        let settings = Settings {
+            sub_namespace_label_keys: keys(&["team"]),
+            sub_namespace_annotation_keys: keys(&["*/note"]),
+            ..Settings::default()
+        };
+        let map = |all: &[&str]| Some(all.iter().map(|it| ((*it).to_owned(), String::new())).collect());
+        let spec = |labels: &[&str], annotations: &[&str]| SubNamespaceSpec {
+            labels: map(labels),
+            annotations: map(annotations),
+        };
+        for (spec, wanted) in [
+            (SubNamespaceSpec::default(), &[][..]),
+            (spec(&["team"], &["x/note"]), &[]),
+            (spec(&["team", "foo", "bar"], &[]), &["labels bar, foo have no effect"]),
+            (
+                spec(&["foo"], &["note"]),
+                &["accurate.config.subNamespaceLabelKeys", "subNamespaceAnnotationKeys"],
+            ),
+        ] {
+            let found = without_effect(&spec, &settings);
+            assert_eq!(found.len(), wanted.len(), "{found:?}");
+            assert!(found.iter().zip(wanted).all(|(note, part)| note.contains(part)), "{found:?}");
+        }
+    }
 
     #[test]
     fn flags_hold_pairs_as_in_go() {
