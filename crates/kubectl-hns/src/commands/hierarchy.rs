@@ -76,12 +76,25 @@ pub(crate) async fn read(session: &Session, namespace: &str) -> Result<DynamicOb
     Ok(found.unwrap_or_else(|| empty(namespace)))
 }
 
-/// The same for a change. A namespace that is being deleted loses the object first, and gets no new one.
-pub(crate) async fn read_to_change(session: &Session, namespace: &str) -> Result<DynamicObject, Failure> {
+/// The same for a change. A namespace that is being deleted loses the object first, gets no new one, and keeps its parent.
+pub(crate) async fn read_to_change(
+    session: &Session,
+    namespace: &str,
+    changes_parent: bool,
+) -> Result<DynamicObject, Failure> {
     let (metadata, found) = find(session, namespace).await?;
+    changeable(namespace, &metadata, found, changes_parent)
+}
+
+fn changeable(
+    namespace: &str,
+    metadata: &ObjectMeta,
+    found: Option<DynamicObject>,
+    changes_parent: bool,
+) -> Result<DynamicObject, Failure> {
     match found {
-        Some(object) => Ok(object),
-        None => stays(namespace, &metadata).map(|()| empty(namespace)),
+        Some(object) if !changes_parent => Ok(object),
+        found => stays(namespace, metadata).map(|()| found.unwrap_or_else(|| empty(namespace))),
     }
 }
 
@@ -174,6 +187,9 @@ pub(crate) fn conditions(object: &DynamicObject) -> &[Value] {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use k8s_openapi::jiff::Timestamp;
+
     use super::*;
 
     fn object(data: Value) -> DynamicObject {
@@ -199,6 +215,25 @@ mod tests {
         );
         Edit { parent: Some(NewParent::Root), ..Edit::default() }.apply(&mut it);
         assert_eq!(it.data["spec"], json!({ "labels": [], "unknown": 1, "allowCascadingDeletion": false }));
+    }
+
+    #[test]
+    fn a_namespace_that_is_being_deleted_keeps_its_parent() {
+        let deleted =
+            ObjectMeta { deletion_timestamp: Some(Time(Timestamp::UNIX_EPOCH)), ..ObjectMeta::default() };
+        let kept = ObjectMeta::default();
+        for (metadata, exists, changes_parent, is_possible) in [
+            (&kept, true, true, true),
+            (&kept, false, true, true),
+            (&deleted, true, false, true),
+            (&deleted, true, true, false),
+            (&deleted, false, false, false),
+        ] {
+            let found = exists.then(|| object(json!({})));
+            let result = changeable("n", metadata, found, changes_parent);
+            assert_eq!(result.is_ok(), is_possible, "{exists} {changes_parent}: {result:?}");
+            assert!(result.err().is_none_or(|it| it.text == "Error: n is being deleted"));
+        }
     }
 
     #[test]

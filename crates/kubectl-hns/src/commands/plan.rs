@@ -156,7 +156,7 @@ async fn set(properties: &set::Properties, session: &Session) -> Result<Planned,
             "Name one with --parent, --root, --allowCascadingDeletion or --forbidCascadingDeletion.",
         ));
     }
-    let object = hierarchy::read_to_change(session, name).await?;
+    let object = hierarchy::read_to_change(session, name, request.changes_parent()).await?;
     let present = hierarchy::spec(&object);
     let outcome = set::outcome(name, &present, &request);
     let parent = match &outcome.edit.parent {

@@ -76,7 +76,7 @@ pub(crate) async fn run(
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let (name, request) = (&*arguments.properties.namespace, arguments.properties.request()?);
-    let object = hierarchy::read_to_change(session, name).await?;
+    let object = hierarchy::read_to_change(session, name, request.changes_parent()).await?;
     let outcome = outcome(name, &hierarchy::spec(&object), &request);
     for line in &outcome.lines {
         terminal.line(line);
