@@ -43,6 +43,8 @@ pub(crate) struct ClusterPreview<'a> {
     knows_the_present: bool,
     /// The namespaces whose hierarchy the user may not read.
     hidden_hierarchies: BTreeSet<Name>,
+    /// What is uncertain about the settings, which the decisions depend on, as a note for the user.
+    settings_note: Option<String>,
     /// What else could not be read, as notes for the user.
     notes: Vec<String>,
     /// The other rights that the user lacks to know all effects, as clauses.
@@ -111,14 +113,13 @@ impl<'a> ClusterPreview<'a> {
         let user = user_rights::user(session).await;
         let user = user.map_err(|it| Failure::because("cannot read your identity", &it))?;
         let mut notes = Vec::new();
-        let (structure, configured, (settings, note)) = futures::join!(
+        let (structure, configured, (settings, settings_note)) = futures::join!(
             Box::pin(gather(session, concerned)),
             Box::pin(configured_kinds::read(session, &mut notes)),
             Box::pin(published::settings(session)),
         );
         let (mut structure, configured) = (structure?, configured?);
-        let knows_settings = note.is_none();
-        notes.extend(note);
+        let knows_settings = settings_note.is_none();
         let is_meant =
             |it: &&Kind| also.iter().any(|(group, resource)| it.group == *group && it.resource == *resource);
         let mut kinds: Vec<Kind> =
@@ -162,6 +163,7 @@ impl<'a> ClusterPreview<'a> {
             is_whole,
             knows_the_present: is_whole && knows_settings,
             hidden_hierarchies,
+            settings_note,
             notes,
             lacking,
             hidden,
@@ -221,7 +223,7 @@ impl<'a> ClusterPreview<'a> {
         outcome.namespaces.retain(|it| it.after.is_some() || !not_made.contains(&it.name));
         let unknown = unknown(&self.hidden, &self.hidden_hierarchies, &self.lacking);
         let pending = (self.knows_the_present && unknown.is_none()).then_some(pending);
-        let Self { preview, mut notes, hidden, .. } = self;
+        let Self { preview, mut notes, hidden, settings_note, .. } = self;
         notes.extend(unknown);
         let over = |(name, before): &(&Name, Vec<_>)| {
             uncounted(name, before, &preview.forest().quotas_over(name), &outcome)
@@ -230,10 +232,11 @@ impl<'a> ClusterPreview<'a> {
         notes.extend(counted(preview.forest(), &outcome));
         // The API server gives its own reason.
         let asked = usize::from(!matches!(intents.first(), Some(Intent::Configure { .. })));
-        // Notes are about the effects.
+        // The other notes are about the effects.
         if decisions.iter().any(|it| matches!(it, Decision::Refused { .. })) {
             notes.clear();
         }
+        notes.splice(..0, settings_note);
         for decision in decisions.iter_mut().skip(asked) {
             // The rules say what the webhook lacks.
             if let Decision::Unknown { why } = decision

@@ -84,6 +84,13 @@ async fn an_installation_in_another_namespace_is_found() {
     // Who names it is believed, by a flag before the variable.
     let wrong = hns("explain rolebinding/one -n e-org --installation nowhere", &[]).await;
     assert!(wrong.stderr.contains("no ConfigMap hnc-settings in namespace nowhere"), "{wrong:?}");
+    for (words, code) in [
+        ("tree -A --installation nowhere", 0),
+        ("plan create e-new -n e-org --label team=red --installation nowhere", 1),
+    ] {
+        let wrong = hns(words, &[]).await;
+        assert!(wrong.code == Some(code) && wrong.stderr.contains(UNKNOWN), "{words}: {wrong:?}");
+    }
     for words in ["", "--installation platform-hns"] {
         let variable = if words.is_empty() { HOME } else { "nowhere" };
         let words = format!("explain rolebinding/one -n e-org {words}");
