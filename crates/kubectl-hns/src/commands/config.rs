@@ -7,7 +7,7 @@ use hns_api::{HNCConfiguration, ResourceStatus, SynchronizationMode, TreeSpec};
 use kube::api::{DynamicObject, PostParams};
 use serde_json::Value;
 
-use super::kinds::{self, DeleteType, Mode, SetResource, Target, entries, unreadable};
+use super::kinds::{self, DeleteType, Mode, SetResource, Target, Tense, entries, unreadable};
 use super::plan;
 use crate::cluster_preview::Document;
 use crate::copies::Objects;
@@ -162,13 +162,17 @@ async fn set_resource(
     let force = Switch::is_on(arguments.force);
     let target = Target::find(session, &arguments.group, &arguments.resource).await;
     let mode = arguments.mode;
-    let wanted = target.set(entries(&object), mode, force)?;
+    let present = entries(&object);
+    let wanted = target.set(present.clone(), mode, force)?;
     if !yes && mode != Mode::Ignore {
         confirm((arguments, &target, mode), session, terminal).await?;
         session.warnings.omit(LISTED_BY_PLAN);
     }
-    write(session, object, wanted).await?;
+    write(session, object, wanted.clone()).await?;
     terminal.line(&format!("{}: mode {mode}", target.full_name()));
+    if let Some(note) = target.unprotected(session, (&present, &wanted), Tense::Made).await {
+        terminal.note(&note);
+    }
     if wait.is_wanted(false) { in_effect((&target, mode), wait, session, terminal).await } else { Ok(()) }
 }
 
@@ -275,8 +279,11 @@ async fn delete_type(arguments: &DeleteType, session: &Session, terminal: &Termi
         terminal.line(&format!("Nothing to delete: there is no configuration for {full_name}"));
         return Ok(());
     }
-    write(session, object, after).await?;
+    write(session, object, after.clone()).await?;
     terminal.line(&format!("The configuration for {full_name} is deleted"));
+    if let Some(note) = target.unprotected(session, (&before, &after), Tense::Made).await {
+        terminal.note(&note);
+    }
     Ok(())
 }
 

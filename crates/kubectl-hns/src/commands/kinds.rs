@@ -6,10 +6,12 @@ use clap::{Args, ValueEnum};
 use forest::Kind;
 use forest::configuration::{Entry, Served};
 use hns_api::HNCConfiguration;
+use hns_api::labels::INHERITED_FROM;
 use hns_api::names::HNC_CONFIGURATION as NAME;
 use hns_cluster::api::Api;
 use hns_cluster::configured_kinds::discover;
-use kube::api::DynamicObject;
+use hns_cluster::feed::api_resource;
+use kube::api::{DynamicObject, ListParams};
 use kube::core::ApiResource;
 use serde_json::{Value, json};
 
@@ -166,6 +168,29 @@ impl Target {
         entries
     }
 
+    /// Whether the controller follows the kind with these entries, so that its copies are protected.
+    fn is_followed(&self, entries: &[Value]) -> bool {
+        let mut own = entries.iter().filter(|it| self.is_meant_by(it)).peekable();
+        if own.peek().is_none() { self.is_enforced() } else { own.any(|it| it["mode"] != "Ignore") }
+    }
+
+    /// What becomes of the copies of the kind, if the change of the entries ends their protection.
+    pub(super) async fn unprotected(
+        &self,
+        session: &Session,
+        (before, after): (&[Value], &[Value]),
+        tense: Tense,
+    ) -> Option<String> {
+        if !self.is_followed(before) || self.is_followed(after) {
+            return None;
+        }
+        let entry = Entry { resource: self.resource.clone(), group: self.group.clone(), ..Entry::default() };
+        let resource = api_resource(&self.served.named(&entry).ok()?.kind);
+        let api = Api::<DynamicObject>::all_with(session.client.clone(), &resource);
+        let copies = session.list_metadata(&api, &ListParams::default().labels(INHERITED_FROM)).await;
+        unprotected(copies.ok().map(|it| it.len()), tense)
+    }
+
     fn is_risky(&self, mode: Mode) -> Failure {
         let (resource, words) = (&self.resource, self.words());
         Failure::new(format!(
@@ -177,6 +202,31 @@ impl Target {
              `kubectl hns config set-resource {words} --mode {mode} --force`."
         ))
     }
+}
+
+/// Whether a change is planned or made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tense {
+    Planned,
+    Made,
+}
+
+/// `None` means that the number of copies is not known.
+fn unprotected(copies: Option<usize>, tense: Tense) -> Option<String> {
+    let (subject, are, them) = match copies {
+        Some(0) => return None,
+        Some(1) => ("1 existing copy".to_owned(), "is", "it"),
+        Some(count) => (format!("{count} existing copies"), "are", "them"),
+        None if tense == Tense::Planned => ("Existing copies".to_owned(), "are", "them"),
+        None => ("existing copies".to_owned(), "are", "them"),
+    };
+    let (stay, can) = match tense {
+        Tense::Planned => ("would stay and would no longer be".to_owned(), "could"),
+        Tense::Made => {
+            (format!("{} and {are} no longer", if copies == Some(1) { "stays" } else { "stay" }), "can")
+        }
+    };
+    Some(format!("{subject} {stay} protected: every user with the RBAC right {can} change or delete {them}"))
 }
 
 /// The group and the plural of a resource that may have another of its names; as typed if the API server has none of that name.
@@ -271,6 +321,48 @@ mod tests {
             json!({ "group": "rbac.authorization.k8s.io", "resource": "roles", "mode": "AllowPropagate" });
         assert_eq!(roles.set(vec![entry], Mode::Propagate, false), Ok(Vec::new()));
         assert_eq!(roles.set(Vec::new(), Mode::Propagate, false).unwrap().len(), 1, "the webhook refuses it");
+    }
+
+    #[test]
+    fn copies_of_a_kind_that_is_no_longer_followed_lose_their_protection() {
+        let roles = Target { resource: "roles".into(), group: Kind::role().group, served: served() };
+        assert!(roles.is_followed(&[]));
+        let secrets = Target::among(served(), "", "secrets");
+        for (entries, followed) in [
+            (vec![], false),
+            (vec![json!({ "resource": "jobs", "group": "batch" })], false),
+            (vec![json!({ "resource": "secret" })], true),
+            (vec![json!({ "resource": "secrets", "mode": "Remove" })], true),
+            (vec![json!({ "resource": "secrets", "mode": "Ignore" })], false),
+        ] {
+            assert_eq!(secrets.is_followed(&entries), followed, "{entries:?}");
+        }
+        for (copies, tense, wanted) in [
+            (Some(0), Tense::Planned, None),
+            (
+                Some(1),
+                Tense::Made,
+                Some(
+                    "1 existing copy stays and is no longer protected: every user with the RBAC right can change or delete it",
+                ),
+            ),
+            (
+                Some(2),
+                Tense::Made,
+                Some(
+                    "2 existing copies stay and are no longer protected: every user with the RBAC right can change or delete them",
+                ),
+            ),
+            (
+                None,
+                Tense::Planned,
+                Some(
+                    "Existing copies would stay and would no longer be protected: every user with the RBAC right could change or delete them",
+                ),
+            ),
+        ] {
+            assert_eq!(unprotected(copies, tense).as_deref(), wanted);
+        }
     }
 
     #[test]

@@ -314,8 +314,6 @@ async fn delete_type(arguments: &kinds::DeleteType, session: &Session) -> Result
             vec![format!("There is no configuration for {}, so nothing would change", target.full_name())];
     } else if target.is_enforced() {
         change.push(format!("{} would be in mode Propagate again", target.full_name()));
-    } else {
-        change.push("Copies that exist would stay, and would no longer be updated or deleted".into());
     }
     Ok((change, result))
 }
@@ -335,13 +333,15 @@ async fn configure(
         let change = vec![format!("The configuration of {name} would not change")];
         return Ok((change, cluster_preview.try_all(&[]).await?));
     }
+    let entries_of_both = (&*present, &*wanted);
+    let mut change = vec![format!("The configuration of {name} would change")];
+    change.extend(target.unprotected(session, entries_of_both, kinds::Tense::Planned).await);
     object.data["spec"]["resources"] = Value::Array(wanted);
     let intent = Intent::Configure {
         old: cluster_preview.configured.entries.clone(),
         new: entries(&object),
         served: cluster_preview.configured.served.clone(),
     };
-    let change = vec![format!("The configuration of {name} would change")];
     Ok((change, cluster_preview.try_all(&[intent]).await?))
 }
 
