@@ -213,18 +213,16 @@ pub(super) enum Tense {
 
 /// `None` means that the number of copies is not known.
 fn unprotected(copies: Option<usize>, tense: Tense) -> Option<String> {
-    let (subject, are, them) = match copies {
+    let (subject, stay, them) = match copies {
         Some(0) => return None,
-        Some(1) => ("1 existing copy".to_owned(), "is", "it"),
-        Some(count) => (format!("{count} existing copies"), "are", "them"),
-        None if tense == Tense::Planned => ("Existing copies".to_owned(), "are", "them"),
-        None => ("existing copies".to_owned(), "are", "them"),
+        Some(1) => ("1 existing copy".to_owned(), "stays and is", "it"),
+        Some(count) => (format!("{count} existing copies"), "stay and are", "them"),
+        None if tense == Tense::Planned => ("Existing copies".to_owned(), "stay and are", "them"),
+        None => ("existing copies".to_owned(), "stay and are", "them"),
     };
     let (stay, can) = match tense {
         Tense::Planned => ("would stay and would no longer be".to_owned(), "could"),
-        Tense::Made => {
-            (format!("{} and {are} no longer", if copies == Some(1) { "stays" } else { "stay" }), "can")
-        }
+        Tense::Made => (format!("{stay} no longer"), "can"),
     };
     Some(format!("{subject} {stay} protected: every user with the RBAC right {can} change or delete {them}"))
 }
