@@ -146,6 +146,11 @@ impl Problem {
         matches!(self.code(), 429 | 500 | 502 | 503 | 504)
     }
 
+    /// Whether the API server or an admission webhook decided against the request.
+    pub(crate) fn is_refusal(&self) -> bool {
+        self.code() != 0 && !self.is_temporary()
+    }
+
     pub(crate) fn hint(&self) -> Option<String> {
         let text = match self {
             _ if self.is_not_installed() => {
@@ -427,6 +432,18 @@ mod tests {
         let failure = Failure::from(error);
         assert_eq!(failure.text, "Error: the kubeconfig /nope cannot be read: entity not found");
         assert!(failure.hint.is_some());
+    }
+
+    #[test]
+    fn no_answer_is_no_refusal() {
+        for (problem, is_refusal) in [
+            (refused(403, "admission webhook \"x\" denied the request: no"), true),
+            (refused(500, "failed calling webhook \"x\": connection refused"), false),
+            (Problem::TimedOut(Duration::from_secs(5)), false),
+            (Problem::Unreachable("connection refused".into()), false),
+        ] {
+            assert_eq!(problem.is_refusal(), is_refusal, "{problem}");
+        }
     }
 
     #[test]

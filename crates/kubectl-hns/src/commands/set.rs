@@ -95,7 +95,8 @@ pub(crate) async fn run(
     }
     if let Err(problem) = hierarchy::write(session, name, object, &outcome.edit, false).await {
         let failure = could_not(name, &problem);
-        let parent = if outcome.edit.parent.is_some() { subnamespace_of(session, name).await } else { None };
+        let is_about_parent = outcome.edit.parent.is_some() && problem.is_refusal();
+        let parent = if is_about_parent { subnamespace_of(session, name).await } else { None };
         return Err(match parent {
             Some(parent) => failure.with_hint(is_subnamespace(name, &parent)),
             None => failure,
