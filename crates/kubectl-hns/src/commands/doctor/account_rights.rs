@@ -132,7 +132,7 @@ async fn for_accurate(session: &Session, namespace: &str) -> Finding {
         SUBJECT,
         lacks.join("; "),
         "Set accurate.enabled in the chart; without Helm, `kubectl auth reconcile -f config/accurate.yaml`: it changes only roles and bindings, \
-         and skips the rest.",
+         and skips the rest with \"unable to decode\" and exit code 1.",
     )
 }
 
@@ -203,7 +203,7 @@ fn finding(account: &str, missing: &[Right], kinds: &[Kind]) -> Finding {
         hints.push(format!(
             "The ClusterRole {account} lacks them, or its binding. `helm upgrade` restores both; without Helm, `kubectl auth reconcile -f \
              config/default.yaml` does, or with the file that was installed: it changes only roles and bindings, and skips \
-             the rest."
+             the rest with \"unable to decode\" and exit code 1."
         ));
     }
     if !of_kinds.is_empty() {
