@@ -9,7 +9,7 @@ use kube::ResourceExt as _;
 use kube::api::PostParams;
 use serde_json::Value;
 
-use super::relocation;
+use super::{hierarchy, relocation};
 use crate::failure::{Done, Problem};
 use crate::session::Session;
 use crate::wait::{Progress, WaitArgs, until};
@@ -208,7 +208,9 @@ async fn create(
         Err(problem) => {
             let found = if exists(&problem) { session.call(anchors.get(child)).await.ok() } else { None };
             if !(may_exist && found.as_ref().is_some_and(|found| is_unchanged(anchor, found))) {
-                return Err(could_not((parent, child), &problem, found.as_ref()));
+                let failure = could_not((parent, child), &problem, found.as_ref());
+                let is_child = is_taken(&problem) && is_child(session, parent, child).await;
+                return Err(if is_child { failure.with_hint(to_convert(parent, child)) } else { failure });
             }
             terminal.line(&format!("The {child:?} subnamespace anchor in {parent:?} namespace is unchanged"));
         }
@@ -235,6 +237,24 @@ async fn create(
 /// Whether the anchor exists, maybe before its namespace.
 fn exists(problem: &Problem) -> bool {
     problem.to_string().ends_with("already exists")
+}
+
+/// Whether there is a namespace of this name that is not a subnamespace of the parent.
+fn is_taken(problem: &Problem) -> bool {
+    problem.to_string().contains("exists already and is not a subnamespace of")
+}
+
+/// Whether the namespace has this parent, as far as the user may read.
+async fn is_child(session: &Session, parent: &str, child: &str) -> bool {
+    let object = hierarchy::read(session, child).await;
+    object.is_ok_and(|it| hierarchy::spec(&it).parent.as_deref() == Some(parent))
+}
+
+fn to_convert(parent: &str, child: &str) -> String {
+    format!(
+        "{child} is a full namespace and a child of {parent} already: `kubectl hns convert {child} --to sub` makes it a \
+         subnamespace."
+    )
 }
 
 /// Whether the anchor that exists has all that the `wanted` one says.
@@ -320,14 +340,11 @@ mod tests {
         assert!(hint(409, exists, None).unwrap().contains("`kubectl hns describe p`"));
         let ends = anchor(&json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" }), &json!({}));
         assert!(hint(409, exists, Some(&ends)).unwrap().starts_with("The anchor x in p is being deleted"));
-        assert_eq!(
-            hint(
-                409,
-                "namespace \"x\" exists already and is not a subnamespace of \"p\"; choose another name",
-                None
-            ),
-            None
-        );
+        let taken = "namespace \"x\" exists already and is not a subnamespace of \"p\"; choose another name";
+        assert_eq!(hint(409, taken, None), None);
+        let problem = |text: &str| Problem::Refused(Box::new(kube::core::Status::failure(text, "")));
+        assert!(is_taken(&problem(taken)) && !is_taken(&problem(exists)));
+        assert!(to_convert("p", "x").contains("`kubectl hns convert x --to sub`"));
         let forbidden = "subnamespaceanchors.hnc.x-k8s.io is forbidden: User \"u\" cannot create resource \"subnamespaceanchors\" \
                          in API group \"hnc.x-k8s.io\" in the namespace \"p\"";
         assert!(hint(403, forbidden, None).unwrap().contains("\nIf p is new: its RoleBindings arrive"));
