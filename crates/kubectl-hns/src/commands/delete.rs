@@ -291,7 +291,9 @@ impl Deletion<'_> {
     async fn finished(&self, wait: &WaitArgs) -> Done {
         let what = format!("the deletion of namespace {}", self.child);
         let namespaces = self.session.all::<Namespace>();
-        until(self.terminal, &what, wait.deadline(), async || {
+        let mut is_held = false;
+        let outcome = until(self.terminal, &what, wait.deadline(), async || {
+            is_held = false;
             let anchor = self.session.call(self.anchors.get_metadata_opt(self.child)).await;
             let anchor = anchor.map_err(|problem| Failure::because("the anchor cannot be read", &problem))?;
             let namespace = match self.session.call(namespaces.get_opt(self.child)).await {
@@ -304,14 +306,23 @@ impl Deletion<'_> {
                 (None, None) => Progress::Done,
                 (_, Some(namespace)) => {
                     let still = std::iter::once("the namespace is still there".to_owned());
-                    let missing: Vec<String> = still.chain(describe::obstacles(&namespace)).collect();
+                    let obstacles = describe::obstacles(&namespace);
+                    is_held = !obstacles.is_empty();
+                    let missing: Vec<String> = still.chain(obstacles).collect();
                     Progress::Part(0, 2, missing.join("; "))
                 }
                 (Some(_), None) => Progress::Part(1, 2, "the anchor is still there".into()),
             })
         })
-        .await
+        .await;
+        outcome.map_err(|failure| if is_held { failure.with_hint(held(self.child)) } else { failure })
     }
+}
+
+fn held(child: &str) -> String {
+    format!(
+        "The deletion goes on when nothing holds the namespace any more: `kubectl hns describe {child}` shows what it waits for."
+    )
 }
 
 /// Whether the deletion was refused because of namespaces below.
