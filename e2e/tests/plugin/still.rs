@@ -344,6 +344,7 @@ async fn quotas() {
     let all = still.hns("hrq no-such-name -A").await;
     assert!(all.stdout.starts_with("NAMESPACE   NAME"), "names do not count with -A: {all:?}");
     still.hns("hrq -n quota-none").await.fails("No resources found in quota-none namespace.\n");
+    assert_eq!(still.hns("hrq -n quota-none -o json").await.json()["items"], json!([]));
     let missing =
         "Error: hierarchicalresourcequotas.hnc.x-k8s.io \"missing\" not found in namespace quota-org\n";
     still.hns("hrq missing -n quota-org").await.fails(missing);

@@ -84,7 +84,9 @@ pub(crate) async fn run(
     if !everywhere && arguments.names.is_empty() && arguments.output.is_none() {
         notes.extend(from_above(session, namespace).await);
     }
-    if quotas.is_empty() {
+    // As with kubectl, data is an empty list.
+    let may_be_empty = arguments.output.is_some() && missing.is_none();
+    if quotas.is_empty() && !may_be_empty {
         let is_partial = everywhere && !notes.is_empty();
         for note in &notes {
             terminal.note(note);
