@@ -313,7 +313,7 @@ mod tests {
             ("treee", "similar subcommand exists: 'tree'", "create"),
             ("completion tcsh", "possible values", "similar"),
             ("tree x -o xml", "possible values", "similar"),
-            ("tree x --depth -1", "'--depth <LEVELS>': must be a number", "as a value"),
+            ("tree x --depth -1", "'--depth <LEVELS>': must be 0 or more", "as a value"),
             ("tree x --depth x", "'--depth <LEVELS>': must be a number", "digit"),
             ("config set-resource cm --mode Allowpropagte", "'AllowPropagate'", "as a value"),
             (

@@ -63,7 +63,8 @@ pub(crate) struct Arguments {
 }
 
 fn levels(text: &str) -> Result<usize, &'static str> {
-    text.parse().map_err(|_| "must be a number")
+    let is_negative = text.strip_prefix('-').is_some_and(|it| it.parse::<usize>().is_ok());
+    text.parse().map_err(|_| if is_negative { "must be 0 or more" } else { "must be a number" })
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
