@@ -125,9 +125,14 @@ pub fn command(program: Program) -> clap::Command {
     let note = where_common_flags_are(program);
     plain
         .mut_args(|arg| if is_common(&arg) { arg.hide(true) } else { arg })
-        .mut_subcommands(|it| if it.get_name() == "options" { it } else { it.after_help(&note) })
+        .mut_subcommands(|it| if it.get_name() == "options" { it } else { with_note(it, &note) })
         .mut_subcommand("options", |it| it.args(common))
         .after_help(&note)
+}
+
+/// The command and all below it, with this note at the end of the help.
+fn with_note(command: clap::Command, note: &str) -> clap::Command {
+    command.after_help(note.to_owned()).mut_subcommands(|it| with_note(it, note))
 }
 
 /// Help, the version, or an error of the command line, instead of a command.
@@ -221,7 +226,10 @@ mod tests {
             let text = help(line);
             assert!(!text.contains("--kubeconfig") && text.contains("--namespace"), "{line}: {text}");
         }
-        assert!(help("tree -h").ends_with(&format!("{}\n", where_common_flags_are(Program::Hns))));
+        for line in ["tree -h", "plan -h", "plan config set-resource --help", "config delete-type -h"] {
+            let text = help(line);
+            assert!(text.ends_with(&format!("{}\n", where_common_flags_are(Program::Hns))), "{line}: {text}");
+        }
         for flag in ["--kubeconfig", "--as-group", "--no-color", "--v <LEVEL>"] {
             assert!(help("options --help").contains(flag), "{flag}");
         }
