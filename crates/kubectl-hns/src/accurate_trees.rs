@@ -30,15 +30,18 @@ pub(crate) struct AccurateTrees {
 
 /// A note that the namespace is in a hierarchy that `kubectl hns` does not show, if Accurate's API is enabled; `command` shows it.
 pub(crate) async fn note(session: &Session, namespace: &NamespaceFact, command: &str) -> Option<String> {
-    let is_set = |key| namespace.labels.get(key).is_some_and(|value| !value.is_empty());
-    let is_in = [PARENT, TEMPLATE, TYPE].into_iter().any(is_set);
-    let is_enabled = is_in && matches!(published::accurate(session).await, Ok(Some(_)));
-    is_enabled.then(|| {
+    is_in(session, |key| namespace.labels.get(key)).await.then(|| {
         format!(
             "{} is in a hierarchy of Accurate, which is not shown here: see `kubectl {command}`",
             namespace.name
         )
     })
+}
+
+/// Whether a namespace with these labels is in a hierarchy of Accurate, if Accurate's API is enabled.
+pub(crate) async fn is_in<'a>(session: &Session, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+    let is_labelled = [PARENT, TEMPLATE, TYPE].iter().any(|key| label(key).is_some_and(|it| !it.is_empty()));
+    is_labelled && matches!(published::accurate(session).await, Ok(Some(_)))
 }
 
 /// The `SubNamespaces` of the cluster, or of a namespace.

@@ -30,7 +30,7 @@ use crate::session::Session;
 use crate::structure::{self, Extent, unreadable};
 use crate::user_rights::{self, Right};
 use crate::wait::{Deadline, Progress, until};
-use crate::{Failure, Terminal};
+use crate::{Failure, Terminal, accurate_trees};
 
 pub(super) use self::perform::{Attempts, PATIENCE, create_anchor, perform};
 
@@ -44,6 +44,8 @@ pub(super) struct Placement {
     pub(super) parent: Option<String>,
     /// The other tool that manages its place.
     external_manager: Option<String>,
+    /// Whether it is in a hierarchy of Accurate.
+    is_in_accurate: bool,
     /// Whether its `HierarchyConfiguration` allows cascading deletion.
     allows_cascading_deletion: bool,
     /// The namespaces that have an anchor of its name.
@@ -197,6 +199,12 @@ pub(super) fn to_sub(placement: &Placement) -> Result<Vec<Step>, Failure> {
                 annotations::MANAGED_BY
             )));
         }
+        if placement.is_in_accurate {
+            return Err(Failure::new(format!(
+                "Error: {name} is in a hierarchy of Accurate, so it cannot become a subnamespace"
+            ))
+            .with_hint("`kubectl hns convert ROOT --to hnc` takes the whole tree below its root to the hierarchy of HNC."));
+        }
         return Err(Failure::new(format!("Error: {name} has no parent, so it cannot become a subnamespace"))
             .with_hint(format!("Set a parent first: `kubectl hns move {name} --to PARENT`.")));
     };
@@ -218,11 +226,14 @@ pub(super) async fn read(session: &Session, name: &str, also: &[&str]) -> Result
     let object = hierarchy::read(session, name).await?;
     let value =
         |key: &str| namespace.metadata.annotations.as_ref()?.get(key).filter(|it| !it.is_empty()).cloned();
+    let labels = namespace.metadata.labels.as_ref();
+    let is_in_accurate = accurate_trees::is_in(session, |key| labels?.get(key).map(String::as_str)).await;
     let spec = hierarchy::spec(&object);
     let mut placement = Placement {
         name: name.to_owned(),
         subnamespace_of: value(annotations::SUBNAMESPACE_OF),
         external_manager: value(annotations::MANAGED_BY).filter(|it| it != hns_api::GROUP),
+        is_in_accurate,
         parent: spec.parent,
         allows_cascading_deletion: spec.allows_cascading_deletion,
         managed: managed(&object.data),

@@ -11,13 +11,13 @@ use kube::api::ListParams;
 use crate::flags::Switch;
 use crate::format::{self, render};
 use crate::lines::printable;
+use crate::loader::Loaded;
 use crate::object_argument::ObjectArgument;
 use crate::object_states::ObjectStates;
 use crate::picture::{self, Node, dot, mermaid, svg, text};
-use crate::published;
 use crate::session::Session;
 use crate::structure::{self, Extent, Structure};
-use crate::{Failure, Terminal};
+use crate::{Failure, Terminal, accurate_trees, published};
 
 /// How often `--watch` reads the trees.
 const WATCH: Duration = Duration::from_secs(2);
@@ -131,10 +131,11 @@ async fn read(arguments: &Arguments, session: &Session) -> Result<(Vec<Node>, Ve
         let named = arguments.roots.iter().map(|it| Name::from(&**it));
         if arguments.is_all() { picture::roots(structure) } else { named.collect() }
     };
-    let (mut trees, mut notes) = match &arguments.show_copies {
+    let (mut trees, structure, mut notes) = match &arguments.show_copies {
         None => {
-            let structure = structure::read(session, extent).await?;
-            (picture::build(&structure, &roots(&structure)), structure.notes)
+            let mut structure = structure::read(session, extent).await?;
+            let notes = std::mem::take(&mut structure.notes);
+            (picture::build(&structure, &roots(&structure)), structure, notes)
         }
         Some(subject) => with_object(subject, session, extent, roots).await?,
     };
@@ -143,6 +144,9 @@ async fn read(arguments: &Arguments, session: &Session) -> Result<(Vec<Node>, Ve
     notes.extend(note.filter(|note| session.names_installation && !notes.contains(note)));
     for tree in &mut trees {
         tree.each(&mut |node| node.excluded = !settings.is_managed(&node.name));
+    }
+    for root in arguments.roots.iter().filter_map(|it| structure.namespaces.get(&**it)) {
+        notes.extend(accurate_trees::note(session, root, "accurate list").await);
     }
     if let Some(selector) = &arguments.selector {
         let matching = matching(selector, session).await?;
@@ -164,19 +168,19 @@ async fn with_object(
     session: &Session,
     extent: Extent<'_>,
     roots: impl Fn(&Structure) -> Vec<Name>,
-) -> Result<(Vec<Node>, Vec<String>), Failure> {
+) -> Result<(Vec<Node>, Structure, Vec<String>), Failure> {
     // A copy may come from above the roots.
     let extent = if let Extent::Below(roots) = extent { Extent::Around(roots) } else { extent };
     let structure = structure::read_with_anchors(session, extent).await?;
     let roots = roots(&structure);
     let object_states = ObjectStates::read(session, subject, structure, &roots).await?;
     let trees = picture::build_with_object(&object_states, &roots);
-    let mut notes = object_states.loaded.notes;
+    let Loaded { structure, mut notes, .. } = object_states.loaded;
     if trees.iter().flat_map(Node::all).all(|it| it.object.is_none()) {
         let (resource, name) = (object_states.kind.group_resource(), printable(&object_states.name));
         notes.push(format!("{resource} {name} exists neither in these namespaces nor above them"));
     }
-    Ok((trees, notes))
+    Ok((trees, structure, notes))
 }
 
 /// The names of the namespaces whose labels match, as the API server evaluates the selector.

@@ -75,7 +75,13 @@ fn conversions_keep_the_parent() {
     );
     assert_eq!(lines(&to_sub(&placement(Some("o"), Some("o"), &[])).unwrap()).len(), 1, "the second run");
     assert!(to_sub(&placement(Some("o"), Some("o"), &["o"])).unwrap().is_empty());
-    assert!(to_sub(&placement(None, None, &[])).unwrap_err().hint.is_some());
+    for (is_in_accurate, command) in
+        [(false, "`kubectl hns move n --to PARENT`"), (true, "`kubectl hns convert ROOT")]
+    {
+        let root = Placement { is_in_accurate, ..placement(None, None, &[]) };
+        let hint = to_sub(&root).unwrap_err().hint.unwrap();
+        assert!(hint.contains(command), "{hint}");
+    }
 }
 
 #[test]
