@@ -58,7 +58,10 @@ async fn sub_namespaces_are_created_with_labels_and_deleted() {
     let world = world().await;
     world.create_root("d-root").await;
     let create = "sub create d-sub d-root --labels tier=1,other=x --labels team=a --annotations owner=a,b";
-    world.run(create).await.says("SubNamespace d-sub is created in d-root\n");
+    let created = world.run(create).await;
+    assert_eq!((created.code, &*created.stdout), (Some(0), "SubNamespace d-sub is created in d-root\n"));
+    let note = "the labels other, team have no effect: the setting accurate.config.subNamespaceLabelKeys";
+    assert!(created.stderr.contains(note), "{created:?}");
     world.belongs("d-sub", "d-root").await;
     let form = world.form("d-root", "d-sub").await.unwrap();
     let spec =
