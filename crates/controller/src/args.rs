@@ -39,7 +39,7 @@ pub struct Args {
 
     /// Create validating admission policies, by which the API server itself refuses requests that can be judged without the
     /// hierarchy; with `false` they are deleted, and the webhook judges these requests, except for the size of namespaces and the
-    /// protection of ResourceQuotas
+    /// protection of `ResourceQuotas`
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set,
           default_value = "true", default_missing_value = "true", value_parser = BoolishValueParser::new())]
     pub admission_policies: bool,
