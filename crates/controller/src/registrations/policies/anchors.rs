@@ -24,9 +24,8 @@ fn grows() -> String {
 }
 
 /// Whether the status of a `SubNamespace` changes. Anchors have no such subresource.
-fn writes_status() -> String {
-    "(request.?subResource.orValue('') == 'status' && object.?status != oldObject.?status)".to_owned()
-}
+const WRITES_STATUS: &str =
+    "(request.?subResource.orValue('') == 'status' && object.?status != oldObject.?status)";
 
 pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPolicy {
     let (new, old) = (new_annotation(annotations::INITIAL_ADMIN), old_annotation(annotations::INITIAL_ADMIN));
@@ -35,41 +34,45 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
         restoring(settings),
         format!("(request.operation == 'CREATE' && {new}.orValue('') == request.userInfo.username)"),
     ]);
-    let guarded = any_of(&[format!("{new} != {old}"), conflict_is_removed(), grows(), writes_status()]);
+    let mut guarded = vec![format!("{new} != {old}"), conflict_is_removed(), grows()];
     let mut rules = vec![rule(hns_api::GROUP, &["subnamespaceanchors"], &["CREATE", "UPDATE"])];
+    let mut validations = vec![
+        must(
+            creator,
+            "the annotation hnc.x-k8s.io/initial-admin names the creator, is recorded when the anchor is created, and \
+             cannot be changed",
+        ),
+        must(
+            format!("!{}", conflict_is_removed()),
+            "the anchor is in conflict, and only the controller may change that; delete the anchor and create it again",
+        ),
+        must(
+            format!("!({})", grows()),
+            "an anchor or SubNamespace may have at most 100 labels, 20 finalizers, 20 owner references with texts of at most 253 characters, and a \
+             status of at most 100 characters",
+        ),
+    ];
     if settings.accurate {
         rules.push(rule(accurate::GROUP, &["subnamespaces"], &["CREATE", "UPDATE"]));
         rules.push(rule(accurate::GROUP, &["subnamespaces/status"], &["UPDATE"]));
+        guarded.push(WRITES_STATUS.to_owned());
+        let group = accurate::GROUP;
+        validations.push(must(
+            format!(
+                "!{WRITES_STATUS} || authorizer.group('{group}').resource('subnamespaces').subresource('status').check('update').allowed()"
+            ),
+            "only the controller, and those who may update the status of SubNamespaces in all namespaces, may change it",
+        ));
     }
     Policy {
         name: names::policies::ANCHORS,
         rules,
-        conditions: vec![not_the_controller(settings), condition("changes-what-is-guarded", guarded)],
-        variables: vec![],
-        validations: vec![
-            must(
-                creator,
-                "the annotation hnc.x-k8s.io/initial-admin names the creator, is recorded when the anchor is created, and \
-                 cannot be changed",
-            ),
-            must(
-                format!("!{}", conflict_is_removed()),
-                "the anchor is in conflict, and only the controller may change that; delete the anchor and create it again",
-            ),
-            must(
-                format!(
-                    "!{} || authorizer.group('{}').resource('subnamespaces').subresource('status').check('update').allowed()",
-                    writes_status(),
-                    accurate::GROUP
-                ),
-                "only the controller, and those who may update the status of SubNamespaces in all namespaces, may change it",
-            ),
-            must(
-                format!("!({})", grows()),
-                "an anchor or SubNamespace may have at most 100 labels, 20 finalizers, 20 owner references with texts of at most 253 characters, and a \
-                 status of at most 100 characters",
-            ),
+        conditions: vec![
+            not_the_controller(settings),
+            condition("changes-what-is-guarded", any_of(&guarded)),
         ],
+        variables: vec![],
+        validations,
     }
     .build()
 }
