@@ -329,7 +329,7 @@ async fn who_keeps_changing_an_object_does_not_delay_its_restriction() -> Result
     selective.metadata = serde_json::from_value(comes["metadata"].clone())?;
     above.create(&PostParams::default(), &selective).await?;
     let tighten = steps.change_namespace("rm-child", json!({ "metadata": { "labels": { "rm-late": "1" } } }));
-    is_tight_soon(&here, "own", labels, async { tighten.await.map(drop).map_err(Into::into) }).await?;
+    is_tight_soon(&here, "own", labels, async { tighten.await.map(drop) }).await?;
     running.end().await
 }
 
