@@ -32,8 +32,8 @@ use crate::schema;
 #[serde(default, rename_all = "camelCase")]
 pub struct HierarchicalResourceQuotaSpec {
     /// The limit for each named resource. The resource names of a core resource quota are allowed, except those
-    /// that count limit ranges, network policies, resource quotas, roles or role bindings. A value may be a
-    /// number or a text.
+    /// that count hierarchy configurations, limit ranges, network policies, resource quotas, roles or role
+    /// bindings. A value may be a number or a text.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::quantities")]
     pub hard: Option<BTreeMap<String, Quantity>>,

@@ -34,12 +34,17 @@ pub(crate) trait Dialect: Debug + Clone + PartialEq + Send + Sync + 'static {
     fn withdrawals(forest: &Forest, namespace: &str, skipped: &[Action<Self>]) -> Vec<Action<Self>>;
 
     /// What remains of a step that gives access after the API server has refused these guarding copies and labels.
+    ///
+    /// Everything, as in Accurate: there all copies come through the parent, so that an editor there could otherwise keep out rights
+    /// and labels from further up.
     fn despite_refusals(
-        forest: &Forest,
-        namespace: &str,
-        refused: &[Action<Self>],
+        _forest: &Forest,
+        _namespace: &str,
+        _refused: &[Action<Self>],
         actions: Vec<Action<Self>>,
-    ) -> Vec<Action<Self>>;
+    ) -> Vec<Action<Self>> {
+        actions
+    }
 
     /// The child whose anchor or `SubNamespace` this changes.
     fn changes_child(&self) -> Option<&Name>;
@@ -178,17 +183,6 @@ impl Dialect for accurate::AccurateAction {
 
     fn withdrawals(forest: &Forest, namespace: &str, skipped: &[Action<Self>]) -> Vec<Action<Self>> {
         accurate::plan::withdrawals(forest, namespace, skipped)
-    }
-
-    /// As in Accurate, a copy that is refused holds back nothing else. Everything comes through the parent, so that an editor there
-    /// could otherwise keep out rights and labels from further up.
-    fn despite_refusals(
-        _forest: &Forest,
-        _namespace: &str,
-        _refused: &[Action<Self>],
-        actions: Vec<Action<Self>>,
-    ) -> Vec<Action<Self>> {
-        actions
     }
 
     fn changes_child(&self) -> Option<&Name> {

@@ -206,22 +206,7 @@ async fn a_restriction_is_neither_kept_out_nor_a_reason_to_keep_access() -> Resu
         .await
     };
     shows("the binding arrives", &["rk-mallory", "rk-bob"]).await?;
-    create(
-        "rk-child",
-        json!({ "metadata": { "name": "none" }, "spec": { "hard": { "count/limitranges": "0" } } }),
-    )
-    .await?;
-    eventually("the own quota is in force", PATIENCE, async || {
-        let found = quotas(steps, "rk-child").get("none").await.map_err(|error| error.to_string())?;
-        found.status.and_then(|it| it.hard).map(drop).ok_or_else(|| "no status".to_owned())
-    })
-    .await?;
-    let range = json!({
-        "apiVersion": "v1", "kind": "LimitRange", "metadata": { "name": "range", "namespace": "rk-root" },
-        "spec": { "limits": [{ "type": "Container", "max": { "cpu": "1" } }] },
-    });
-    workshop.cluster.kubectl().args(["create", "-f", "-"]).stdin(range.to_string()).ok().await?;
-    steps.reasons("rk-child", &["CannotPropagateObject"]).await?;
+    limit_range_is_refused(&workshop, "rk-child", "rk-root").await?;
     let withdrawn = patch(json!({ "subjects": bob }));
     steps.bindings("rk-root").patch("pair", &PatchParams::default(), &withdrawn).await?;
     shows("the old access is withdrawn", &[]).await?;
@@ -230,6 +215,24 @@ async fn a_restriction_is_neither_kept_out_nor_a_reason_to_keep_access() -> Resu
     steps.bindings("rk-root").patch("pair", &PatchParams::default(), &poke).await?;
     shows("the new access comes with the restriction", &["rk-bob"]).await?;
     running.end().await
+}
+
+/// Creates a `LimitRange` in `source` that an own quota keeps out of the namespace `child`.
+async fn limit_range_is_refused(workshop: &Workshop, child: &str, source: &str) -> Result<()> {
+    let steps = &workshop.steps;
+    let none = json!({ "metadata": { "name": "none" }, "spec": { "hard": { "count/limitranges": "0" } } });
+    quotas(steps, child).create(&PostParams::default(), &serde_json::from_value(none)?).await?;
+    eventually("the own quota is in force", PATIENCE, async || {
+        let found = quotas(steps, child).get("none").await.map_err(|error| error.to_string())?;
+        found.status.and_then(|it| it.hard).map(drop).ok_or_else(|| "no status".to_owned())
+    })
+    .await?;
+    let range = json!({
+        "apiVersion": "v1", "kind": "LimitRange", "metadata": { "name": "range", "namespace": source },
+        "spec": { "limits": [{ "type": "Container", "max": { "cpu": "1" } }] },
+    });
+    workshop.cluster.kubectl().args(["create", "-f", "-"]).stdin(range.to_string()).ok().await?;
+    steps.reasons(child, &["CannotPropagateObject"]).await.map(drop)
 }
 
 /// What an editor in the middle of a tree asks for cannot be written below. That holds back rights from there, and nothing from
@@ -241,19 +244,7 @@ async fn a_restriction_that_is_refused_keeps_out_nothing_from_further_up() -> Re
     let running = restricted(&workshop, "rf-root").await?;
     steps.plant(&[("rf-mid", "rf-root"), ("rf-child", "rf-mid")]).await?;
     steps.binding_arrives(&["rf-mid", "rf-child"], "edits", "rf-root", "ed").await?;
-    let none = json!({ "metadata": { "name": "none" }, "spec": { "hard": { "count/limitranges": "0" } } });
-    quotas(steps, "rf-child").create(&PostParams::default(), &serde_json::from_value(none)?).await?;
-    eventually("the own quota is in force", PATIENCE, async || {
-        let found = quotas(steps, "rf-child").get("none").await.map_err(|error| error.to_string())?;
-        found.status.and_then(|it| it.hard).map(drop).ok_or_else(|| "no status".to_owned())
-    })
-    .await?;
-    let range = json!({
-        "apiVersion": "v1", "kind": "LimitRange", "metadata": { "name": "range", "namespace": "rf-mid" },
-        "spec": { "limits": [{ "type": "Container", "max": { "cpu": "1" } }] },
-    });
-    workshop.cluster.kubectl().args(["create", "-f", "-"]).stdin(range.to_string()).ok().await?;
-    steps.reasons("rf-child", &["CannotPropagateObject"]).await?;
+    limit_range_is_refused(&workshop, "rf-child", "rf-mid").await?;
 
     steps.create_binding("rf-mid", "below", ("ClusterRole", "view"), "rf-bob").await?;
     steps.create_binding("rf-root", "late", ("ClusterRole", "view"), "rf-vera").await?;

@@ -137,14 +137,14 @@ pub(super) fn is_in_ending_namespace(status: &Status) -> bool {
     status.code == 403 && causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
 }
 
-/// Whether an authorizer refused the request, not an admission plugin. Every API server that uses the Kubernetes library has
-/// these words in its message.
 /// Whether the API server does not accept the content of a write.
 pub(super) fn is_refusal(status: &Status) -> bool {
     let outcome = Outcome::from(kube::Error::Api(Box::new(status.clone())));
     matches!(outcome, Outcome::Refused(_)) && !is_missing_right(status)
 }
 
+/// Whether an authorizer refused the request, not an admission plugin. Every API server that uses the Kubernetes library has
+/// these words in its message.
 fn is_missing_right(status: &Status) -> bool {
     status.code == 403 && status.message.contains(" cannot ") && status.message.contains(" in API group ")
 }

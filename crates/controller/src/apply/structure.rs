@@ -81,19 +81,12 @@ impl StructureWriter<'_> {
             Err(kube::Error::Api(status)) if is_refusal(&status) => status,
             other => return other.into(),
         };
-        let nothing = Edit::default();
-        let halves = if labels.is_empty() || annotations.is_empty() {
-            let [(first, second), (third, fourth)] = [labels, annotations].map(halves);
-            [(first, third), (second, fourth)]
-        } else {
-            [(labels.clone(), nothing.clone()), (nothing, annotations.clone())]
-        };
         let mut facts = Vec::new();
-        for (labels, annotations) in halves {
-            if !labels.is_empty() || !annotations.is_empty() {
-                let half =
-                    Box::pin(self.patch_namespace(&of_any_version(version), &labels, &annotations)).await;
-                facts.extend(half.facts);
+        if labels.len() + annotations.len() > 1 {
+            let version = of_any_version(version);
+            for (labels, annotations) in halves(labels, annotations) {
+                let half = self.patch_namespace(&version, &labels, &annotations);
+                facts.extend(Box::pin(half).await.facts);
             }
         }
         WriteResult { outcome: kube::Error::Api(whole).into(), facts }
@@ -325,20 +318,27 @@ pub(super) async fn delete_child(
     }
 }
 
-/// Two halves of an edit; both are empty if it is a single change.
-fn halves(edit: &Edit) -> (Edit, Edit) {
-    let changes = edit.set.len() + edit.remove.len();
-    let (mut first, mut second) = Default::default();
-    if changes > 1 {
-        (first, second) = (Edit::default(), edit.clone());
-        while first.set.len() + first.remove.len() < changes / 2 {
-            match second.set.pop_first() {
-                Some((key, value)) => drop(first.set.insert(key, value)),
-                None => first.remove.extend(second.remove.pop_first()),
-            }
+/// Two parts of several changes: the labels and the annotations, or two halves of either.
+fn halves(labels: &Edit, annotations: &Edit) -> [(Edit, Edit); 2] {
+    let nothing = Edit::default;
+    if annotations.is_empty() {
+        half(labels).map(|labels| (labels, nothing()))
+    } else if labels.is_empty() {
+        half(annotations).map(|annotations| (nothing(), annotations))
+    } else {
+        [(labels.clone(), nothing()), (nothing(), annotations.clone())]
+    }
+}
+
+fn half(edit: &Edit) -> [Edit; 2] {
+    let (mut first, mut second) = (Edit::default(), edit.clone());
+    while first.len() < second.len() {
+        match second.set.pop_first() {
+            Some((key, value)) => drop(first.set.insert(key, value)),
+            None => first.remove.extend(second.remove.pop_first()),
         }
     }
-    (first, second)
+    [first, second]
 }
 
 fn hierarchy_fact(object: DynamicObject) -> Fact {
@@ -408,6 +408,27 @@ fn status_json(status: &HierarchyStatus) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn several_changes_have_two_parts_with_all_of_them() {
+        let edit = |set: &[&str], remove: &[&str]| Edit {
+            set: set.iter().map(|key| ((*key).to_owned(), String::new())).collect(),
+            remove: remove.iter().map(|key| (*key).to_owned()).collect(),
+        };
+        let none = || edit(&[], &[]);
+        for (labels, annotations, parts) in [
+            (edit(&["a", "b"], &[]), none(), [(edit(&["a"], &[]), none()), (edit(&["b"], &[]), none())]),
+            (edit(&["a"], &["b"]), none(), [(edit(&["a"], &[]), none()), (edit(&[], &["b"]), none())]),
+            (none(), edit(&[], &["a", "b"]), [(none(), edit(&[], &["a"])), (none(), edit(&[], &["b"]))]),
+            (
+                edit(&["a", "b"], &[]),
+                edit(&["c"], &[]),
+                [(edit(&["a", "b"], &[]), none()), (none(), edit(&["c"], &[]))],
+            ),
+        ] {
+            assert_eq!(halves(&labels, &annotations), parts);
+        }
+    }
 
     fn hierarchy(is_deleting: bool, finalizers: &[&str]) -> DynamicObject {
         let mut metadata =

@@ -112,6 +112,12 @@ pub(super) fn managed(settings: &RegistrationSettings, name: &str) -> String {
 /// Whether the old object is being deleted already.
 pub(super) const OLD_IS_GOING: &str = "has(oldObject.metadata.deletionTimestamp)";
 
+/// Whether the request is for the subresource `status`.
+pub(super) const IS_STATUS: &str = "request.?subResource.orValue('') == 'status'";
+
+/// Whether the status of an object changes.
+pub(super) const STATUS_DIFFERS: &str = "object.?status != oldObject.?status";
+
 /// Whether the spec or the owner references of an object change.
 pub(super) fn spec_or_owners_differ() -> String {
     let owners = |of: &str| format!("{of}.metadata.?ownerReferences.orValue([])");

@@ -418,8 +418,8 @@ fn the_sizes_are_asked_before_any_loop_over_keys() {
     assert_eq!(loops, 2 * (4 + 2 + 2 + 2) + 4);
 }
 
-/// A user with all rights also has every invented verb, so all administrators would be exempt. Only who may change the quotas of all
-/// namespaces is exempt, and only from the policies about quotas.
+/// A user with all rights also has every invented verb, so all administrators would be exempt. Only who has the same
+/// right in all namespaces is exempt, and only from the policies about quotas and about the status of `SubNamespaces`.
 #[test]
 fn nothing_asks_for_rights_except_in_all_namespaces() {
     let asking: Vec<String> = expressions().into_iter().filter(|it| it.contains("authorizer")).collect();

@@ -104,6 +104,11 @@ pub struct Edit {
 }
 
 impl Edit {
+    /// The number of changes.
+    pub fn len(&self) -> usize {
+        self.set.len() + self.remove.len()
+    }
+
     /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.set.is_empty() && self.remove.is_empty()

@@ -12,8 +12,8 @@ use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use super::super::RegistrationSettings;
 use super::super::cel::any_of;
 use super::super::conditions::{
-    MOST_LABELS, condition, conflict_is_removed, metadata_grows, new_annotation, not_the_controller,
-    old_annotation, restoring,
+    IS_STATUS, MOST_LABELS, STATUS_DIFFERS, condition, conflict_is_removed, metadata_grows, new_annotation,
+    not_the_controller, old_annotation, restoring,
 };
 use super::super::entries::rule;
 use super::{Policy, must};
@@ -24,8 +24,9 @@ fn grows() -> String {
 }
 
 /// Whether the status of a `SubNamespace` changes. Anchors have no such subresource.
-const WRITES_STATUS: &str =
-    "(request.?subResource.orValue('') == 'status' && object.?status != oldObject.?status)";
+fn writes_status() -> String {
+    format!("({IS_STATUS} && {STATUS_DIFFERS})")
+}
 
 pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPolicy {
     let (new, old) = (new_annotation(annotations::INITIAL_ADMIN), old_annotation(annotations::INITIAL_ADMIN));
@@ -55,11 +56,12 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
     if settings.accurate {
         rules.push(rule(accurate::GROUP, &["subnamespaces"], &["CREATE", "UPDATE"]));
         rules.push(rule(accurate::GROUP, &["subnamespaces/status"], &["UPDATE"]));
-        guarded.push(WRITES_STATUS.to_owned());
+        guarded.push(writes_status());
         let group = accurate::GROUP;
         validations.push(must(
             format!(
-                "!{WRITES_STATUS} || authorizer.group('{group}').resource('subnamespaces').subresource('status').check('update').allowed()"
+                "!{} || authorizer.group('{group}').resource('subnamespaces').subresource('status').check('update').allowed()",
+                writes_status()
             ),
             "only the controller, and those who may update the status of SubNamespaces in all namespaces, may change it",
         ));

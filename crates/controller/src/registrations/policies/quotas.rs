@@ -14,7 +14,9 @@ use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 
 use super::super::RegistrationSettings;
 use super::super::cel::{all_of, any_of, list, literal};
-use super::super::conditions::{condition, is_derived_quota, not_the_controller, recorders_of_usage};
+use super::super::conditions::{
+    IS_STATUS, condition, is_derived_quota, not_the_controller, recorders_of_usage,
+};
 use super::super::entries::{HIERARCHICAL_QUOTAS, rule};
 use super::{Policy, must, variable};
 
@@ -48,7 +50,7 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
 /// Whether the user is one of those who record usage, and does so.
 fn records_usage() -> String {
     let users = list(&recorders_of_usage());
-    format!("request.?subResource.orValue('') == 'status' &&\nrequest.userInfo.username in {users}")
+    format!("{IS_STATUS} &&\nrequest.userInfo.username in {users}")
 }
 
 /// Whether the user may change the hierarchical quotas of all namespaces, and acts for nobody else. The verb is not an invented one: all rights in one

@@ -17,8 +17,8 @@ use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use super::super::RegistrationSettings;
 use super::super::cel::{all_of, any_of, list, literal};
 use super::super::conditions::{
-    condition, is_the_namespace_controller, new_annotation, not_the_controller, old_annotation,
-    recorders_of_usage, same_content,
+    IS_STATUS, STATUS_DIFFERS, condition, is_the_namespace_controller, new_annotation, not_the_controller,
+    old_annotation, recorders_of_usage, same_content,
 };
 use super::super::entries::{managed_namespaces, rule};
 use super::{Policy, constraints, must_saying};
@@ -70,10 +70,6 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
     }
     policy
 }
-
-const IS_STATUS: &str = "request.?subResource.orValue('') == 'status'";
-
-const STATUS_DIFFERS: &str = "object.?status != oldObject.?status";
 
 fn forges_usage(copies: &[String]) -> String {
     format!(

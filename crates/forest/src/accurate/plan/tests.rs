@@ -221,7 +221,7 @@ fn content_is_kept_only_for_the_copies_that_are_made_of_it() {
     let again =
         object(&settings(), "r", &key("Secret", "a"), ["update", ""], &json!({ "content": "1" }), "1");
     assert!(forest.apply(again).namespaces.is_empty(), "nothing is new about it");
-    // Nobody is below them any more.
+    // They have no children any more.
     forest.apply(namespace("s", "2"));
     forest.apply(parent(None, "2"));
     assert_eq!([kept(&forest, "r/a"), kept(&forest, "h/b")], [[false, false]; 2]);

@@ -307,7 +307,7 @@ pub(crate) fn managed(forest: &Forest, path: &[Id], which: Labelling) -> BTreeMa
 }
 
 /// The managed values that one namespace sets for itself and those below. The values that an external namespace already has count
-/// as set. Labels that the API server would refuse do not: they may have been requested when nobody judged them.
+/// as set. Labels that the API server would refuse do not count. They may have been requested while no webhook judged them.
 pub(crate) fn asked_for(forest: &Forest, id: Id, which: Labelling) -> Vec<(Cow<'_, str>, &str)> {
     let settings = forest.settings();
     let spec = forest.requested(id).map(|(labels, annotations)| match which {

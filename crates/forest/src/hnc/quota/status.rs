@@ -1,5 +1,7 @@
 //! What a quota shows: the usage of the subtree, one line for people, and whether its limits are enforced and exceeded.
 
+use std::collections::HashSet;
+
 use super::{MOST_QUOTAS, QuotaCondition, QuotaFact, QuotaStatus, Resources, full_name, resource};
 use crate::core::name::Name;
 use crate::core::text::{MESSAGE, limited};
@@ -42,11 +44,12 @@ pub(crate) fn status(forest: &Forest, id: Id, quota: &QuotaFact) -> QuotaStatus 
 /// resources that are limited where it is now is known. An orphan below it may count there already.
 pub(crate) fn exceeded_by_move(forest: &Forest, parent: &Name, child: &Name) -> Vec<String> {
     let (Some(parent), Some(id)) = (forest.id(parent), forest.id(child)) else { return Vec::new() };
-    let above = forest.place(id);
+    let (above, moving) = (forest.place(id), forest.at_and_below(id));
     let quotas = forest.quotas_above(parent).into_iter().filter(|(at, _)| !above.contains(at));
     let sentences = quotas.flat_map(|(at, quota)| {
         let counted = forest.at_and_below(at);
-        let new: Vec<Id> = forest.at_and_below(id).into_iter().filter(|it| !counted.contains(it)).collect();
+        let known: HashSet<&Id> = counted.iter().collect();
+        let new: Vec<Id> = moving.iter().filter(|it| !known.contains(it)).copied().collect();
         let [moved, used] = [&new, &counted].map(|namespaces| forest.usage_of(namespaces, &quota.hard));
         let exceeded = quota.hard.iter().filter_map(move |(name, limit)| {
             let (moved, total) = (moved[name], moved[name] + used[name]);
