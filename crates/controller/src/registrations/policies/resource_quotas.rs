@@ -18,7 +18,7 @@ use super::super::RegistrationSettings;
 use super::super::cel::{all_of, any_of, list, literal};
 use super::super::conditions::{
     IS_STATUS, STATUS_DIFFERS, condition, is_the_namespace_controller, new_annotation, not_the_controller,
-    old_annotation, recorders_of_usage, same_content,
+    old_annotation, recorders_of_usage,
 };
 use super::super::entries::{managed_namespaces, rule};
 use super::{Policy, constraints, must_saying};
@@ -91,8 +91,9 @@ fn was_followed() -> String {
 
 /// Whether such a copy changes, becomes something else, or is deleted before its namespace is.
 fn changes_followed() -> String {
-    let stays = [FROM, PROPAGATE].map(|key| format!("{} == {}", new_annotation(key), old_annotation(key)));
-    let same = all_of(&[all_of(&stays), same_content()]);
+    let [from, mode] =
+        [FROM, PROPAGATE].map(|key| format!("{} == {}", new_annotation(key), old_annotation(key)));
+    let same = all_of(&[&*from, &*mode, "object.?spec == oldObject.?spec"]);
     format!(
         "({} &&\n(request.operation == 'DELETE' ? !({}) : !({same})))",
         was_followed(),
