@@ -41,6 +41,7 @@ async fn a_limit_that_no_core_quota_accepts_is_refused_with_its_field_and_the_re
     scene.steps.plant(&[("r-root", "")]).await?;
     for (name, limit, why) in [
         ("pods", "1500m", "must be an integer"),
+        ("pods", "7Ei", "must be at most 9223372036854775"),
         ("pods", "-1", "must be greater than or equal to 0"),
         (
             "podz",
@@ -69,6 +70,9 @@ async fn a_limit_that_no_core_quota_accepts_is_refused_with_its_field_and_the_re
     // The core quota of the API server accepts and refuses the same.
     for (hard, is_right) in [
         (json!({ "pods": "1500m" }), false),
+        (json!({ "pods": "7Ei" }), false),
+        (json!({ "count/configmaps": "9223372036854776" }), false),
+        (json!({ "count/configmaps": "9223372036854775", "requests.example.com/gpu": "7Ei" }), true),
         (json!({ "podz": "1" }), false),
         (json!({ "count/pods/x": "1" }), false),
         (

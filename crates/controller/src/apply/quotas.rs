@@ -13,7 +13,7 @@ use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ListParams, Patch};
-use kube::core::{ApiResource, DynamicObject};
+use kube::core::{ApiResource, DynamicObject, Status};
 use kube::{Client, CustomResourceExt};
 use serde_json::{Map, Value, json};
 
@@ -36,13 +36,32 @@ pub(super) struct DerivedQuota<'a> {
 }
 
 impl QuotaWriter<'_> {
-    /// Creates the derived quota, or changes it from this version.
+    /// Creates the derived quota, or changes it from this version. A limit that the API server refuses keeps out no other: quotas of all
+    /// levels are in one object, and users further down must not keep out limits from further up.
     pub(super) async fn write_derived(
         &self,
         version: Option<&Version>,
         quota: &DerivedQuota<'_>,
     ) -> WriteResult {
-        let mut hard = amounts_json(quota.hard);
+        match self.send_derived(version, quota, quota.hard).await {
+            Err(kube::Error::Api(status)) => match accepted(quota.hard, &status) {
+                Some(hard) => {
+                    let rest = self.send_derived(version, quota, &hard).await;
+                    WriteResult::refused_in_part(status, rest.map(derived_fact))
+                }
+                None => kube::Error::Api(status).into(),
+            },
+            written => written.map(derived_fact).into(),
+        }
+    }
+
+    async fn send_derived(
+        &self,
+        version: Option<&Version>,
+        quota: &DerivedQuota<'_>,
+        hard: &Resources,
+    ) -> kube::Result<DynamicObject> {
+        let mut hard = amounts_json(hard);
         let mut metadata = version.map_or_else(|| json!({}), precondition);
         metadata["labels"] = json!({ labels::HRQ: labels::TRUE });
         metadata["annotations"] = json!({
@@ -50,22 +69,18 @@ impl QuotaWriter<'_> {
             annotations::HRQ_SOURCES: quota.sources,
             annotations::HRQ_LIMITS: quota.limits,
         });
-        let written = if version.is_some() {
+        if version.is_some() {
             // The garbage collector must not delete one that another program has created.
             metadata["ownerReferences"] = Value::Null;
             hard.extend(quota.dropped.iter().map(|name| (name.to_string(), Value::Null)));
             let patch = Patch::Merge(json!({ "metadata": metadata, "spec": { "hard": hard } }));
-            self.derived().patch(keys::DERIVED_QUOTA, &patch_params(), &patch).await
-        } else {
-            metadata["name"] = json!(keys::DERIVED_QUOTA);
-            metadata["namespace"] = json!(&**self.namespace);
-            let object = json!({ "apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": { "hard": hard } });
-            match serde_json::from_value(object) {
-                Ok(object) => self.derived().create(&post_params(false), &object).await,
-                Err(error) => Err(kube::Error::SerdeError(error)),
-            }
-        };
-        written.map(derived_fact).into()
+            return self.derived().patch(keys::DERIVED_QUOTA, &patch_params(), &patch).await;
+        }
+        metadata["name"] = json!(keys::DERIVED_QUOTA);
+        metadata["namespace"] = json!(&**self.namespace);
+        let object = json!({ "apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": { "hard": hard } });
+        let object = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
+        self.derived().create(&post_params(false), &object).await
     }
 
     pub(super) async fn delete_derived(&self, version: &Version) -> WriteResult {
@@ -174,6 +189,15 @@ fn derived_fact(object: DynamicObject) -> Fact {
     Fact::Hnc(hnc::Fact::DerivedQuotaWritten(namespace, quota))
 }
 
+/// The limits that the response does not refuse, if it refuses some of several.
+fn accepted(hard: &Resources, refusal: &Status) -> Option<Resources> {
+    let causes = refusal.details.as_ref().map_or_else(Default::default, |details| &details.causes[..]);
+    let is_refused = |name: &str| causes.iter().any(|cause| cause.field == format!("spec.hard[{name}]"));
+    let mut accepted = hard.clone();
+    accepted.retain(|name, _| !is_refused(name));
+    (!accepted.is_empty() && accepted.len() < hard.len()).then_some(accepted)
+}
+
 fn amounts_json(amounts: &Resources) -> Map<String, Value> {
     amounts.iter().map(|(name, amount)| (name.to_string(), json!(amount.to_string()))).collect()
 }
@@ -206,4 +230,30 @@ fn status_json(status: &QuotaStatus, dropped: &[Box<str>]) -> Value {
         "limitsSummary": status.limits_summary,
         "conditions": conditions,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_that_is_refused_keeps_out_no_other() {
+        let hard = |names: &[&str]| -> Resources {
+            names.iter().map(|name| ((*name).into(), "1".parse().unwrap())).collect()
+        };
+        let refusal = |fields: &[&str]| -> Status {
+            let causes: Vec<Value> = fields.iter().map(|field| json!({ "field": field })).collect();
+            serde_json::from_value(json!({ "code": 422, "details": { "causes": causes } })).unwrap()
+        };
+        let all = hard(&["count/a.b", "pods", "secrets"]);
+        for (fields, wanted) in [
+            (&["spec.hard[pods]"][..], Some(hard(&["count/a.b", "secrets"]))),
+            (&["spec.hard[pods]", "spec.hard[count/a.b]"], Some(hard(&["secrets"]))),
+            (&["spec.hard[pods]", "spec.hard[secrets]", "spec.hard[count/a.b]"], None),
+            (&["spec.hard[others]", "metadata.name"], None),
+            (&[], None),
+        ] {
+            assert_eq!(accepted(&all, &refusal(fields)), wanted, "{fields:?}");
+        }
+    }
 }

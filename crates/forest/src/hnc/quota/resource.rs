@@ -42,6 +42,9 @@ pub const COPIED: [&str; 7] = [
     "resourcequotas",
 ];
 
+/// The API server compares thousandths in 64 bits, so it refuses some larger numbers as no integers.
+const MOST_COUNTED: Quantity = Quantity::whole(i64::MAX / 1000);
+
 const HUGE_PAGES: [&str; 2] = ["hugepages-", "requests.hugepages-"];
 
 const KEPT_OUT: &str = "cannot be limited: the limit would keep out what is copied from the namespaces above";
@@ -75,7 +78,13 @@ pub fn fault(name: &str, limit: Quantity) -> Option<&'static str> {
     if limit.is_negative() {
         return Some("must be greater than or equal to 0");
     }
-    (is_counted(name) && !limit.is_whole()).then_some("must be an integer")
+    if !is_counted(name) {
+        return None;
+    }
+    if !limit.is_whole() {
+        return Some("must be an integer");
+    }
+    (limit > MOST_COUNTED).then_some("must be at most 9223372036854775")
 }
 
 /// Why nothing counts an accepted resource, as a clause that names the right one; `None` if it may be counted.
@@ -135,6 +144,11 @@ mod tests {
             ("pods", "0", true),
             ("pods", "5.5", false),
             ("pods", "-1", false),
+            ("pods", "9223372036854775", true),
+            ("pods", "9223372036854776", false),
+            ("example.com/gpu", "7Ei", false),
+            ("requests.example.com/gpu", "7Ei", true),
+            ("memory", "7Ei", true),
             ("cpu", "1.5", true),
             ("requests.cpu", "500m", true),
             ("limits.memory", "1Gi", true),
