@@ -254,7 +254,9 @@ impl Review<'_> {
         let Request { name, old, .. } = self.request;
         let Some(parent) = old.subnamespace_of() else { return Ok(()) };
         let forest = self.forest;
-        let anchored = forest.id(parent).is_some_and(|id| forest.anchors(id).contains_key(name));
+        // An anchor does not act on excluded namespaces, so its deletion would not delete this one.
+        let acts = [&**name, parent].iter().all(|it| forest.settings().is_managed(it));
+        let anchored = acts && forest.id(parent).is_some_and(|id| forest.anchors(id).contains_key(name));
         if !anchored {
             return Ok(());
         }

@@ -16,6 +16,14 @@ fn rule_e_a_subnamespace_goes_by_its_anchor() {
             Denied(Forbidden, &["\"x\" is a subnamespace of \"p\"", "kubectl delete subns x -n p"]),
         ),
         ("the anchor is lost", "p, x<<p", delete("x", OF_P), vec![], Allowed),
+        ("it is excluded", "p, kube-system<p", delete("kube-system", OF_P), vec![], Allowed),
+        (
+            "its parent is excluded",
+            "kube-system, x<kube-system",
+            delete("x", "hnc.x-k8s.io/subnamespace-of=kube-system"),
+            vec![],
+            Allowed,
+        ),
         ("a full child", "p, x:p", delete("x", ""), vec![], Allowed),
         ("the parent is gone", "x<<p", delete("x", OF_P), vec![], Allowed),
         (
