@@ -8,7 +8,7 @@ use clap::builder::BoolishValueParser;
 use forest::Identity;
 use hns_api::names;
 use hns_cluster::settings::InForce;
-use hns_runtime::args::{CommonArgs, IssuerArgs, LeaderElectionArgs, SharedArgs};
+use hns_runtime::args::{CommonArgs, IssuerArgs, LeaderElectionArgs, ProgramArgs, SharedArgs};
 use k8s_openapi::ByteString;
 
 use crate::registrations::RegistrationSettings;
@@ -64,17 +64,17 @@ pub struct Args {
           default_value = "true", default_missing_value = "true", value_parser = BoolishValueParser::new())]
     pub suppress_object_tags: bool,
 
-    /// Remove the finalizers from all anchors and `HierarchyConfigurations`, and exit: for an uninstallation. Does nothing while
+    /// Remove the finalizers from all anchors, `HierarchyConfigurations` and `SubNamespaces`, and exit: for an uninstallation. Does nothing while
     /// the Deployment of the controller exists
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set,
           default_value = "false", default_missing_value = "true", value_parser = BoolishValueParser::new())]
     pub release_finalizers: bool,
 }
 
-impl Args {
-    /// # Errors
-    /// Two flags contradict each other.
-    pub fn check(&self) -> anyhow::Result<()> {
+impl ProgramArgs for Args {
+    fn check(&self) -> anyhow::Result<()> {
+        self.election.timing()?;
+        self.issuer.check()?;
         let internal = self.common.certificates.enable_internal_cert_management;
         anyhow::ensure!(
             !internal || self.webhook_ca_bundle.is_none(),
@@ -83,7 +83,9 @@ impl Args {
         );
         Ok(())
     }
+}
 
+impl Args {
     /// The settings of registrations and policies.
     pub fn registrations(&self, in_force: &InForce) -> RegistrationSettings {
         let (shared, settings) = (&in_force.shared, (*in_force.rules).clone());

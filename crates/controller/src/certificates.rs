@@ -50,11 +50,8 @@ pub(crate) struct CertificateSettings {
 }
 
 impl CertificateSettings {
-    /// # Errors
-    /// The value of a flag is invalid.
-    pub(crate) fn new(common: &CommonArgs, issuer: &IssuerArgs) -> anyhow::Result<Self> {
-        issuer.check()?;
-        Ok(Self {
+    pub(crate) fn new(common: &CommonArgs, issuer: &IssuerArgs) -> Self {
+        Self {
             namespace: common.namespace.clone(),
             secret: common.certificates.cert_secret_name.clone(),
             requirements: Requirements {
@@ -62,7 +59,7 @@ impl CertificateSettings {
                 validity: seconds(issuer.cert_validity),
                 overlap: seconds(issuer.cert_overlap),
             },
-        })
+        }
     }
 }
 

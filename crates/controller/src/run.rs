@@ -31,9 +31,7 @@ pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
             () = process.shutdown.begun() => anyhow::bail!("interrupted before all finalizers were removed"),
         };
     }
-    // Also while another replica leads: a wrong flag is reported at once.
-    args.check()?;
-    let certificates = CertificateSettings::new(&args.common, &args.issuer)?;
+    let certificates = CertificateSettings::new(&args.common, &args.issuer);
     let client = client::connect(&args.common, process.program).await?;
     let streams = StreamMetrics::register(&process.registry)?;
     let watched = (&streams, &process.registry);

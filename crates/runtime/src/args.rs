@@ -17,8 +17,8 @@ use std::{
     time::Duration,
 };
 
-use anyhow::Context as _;
-use clap::builder::{Resettable, StyledStr};
+use anyhow::ensure;
+use clap::builder::{NonEmptyStringValueParser, Resettable, StyledStr};
 use clap::{Args, Command, Parser, ValueEnum};
 
 pub use self::{
@@ -106,7 +106,8 @@ pub struct WebhookServerArgs {
 
     /// Common name or DNS name of a client certificate that reviews are accepted with; may be given several times. Needs
     /// --client-ca-file
-    #[arg(long = "client-allowed-name", value_name = "NAME", requires = "client_ca_file")]
+    #[arg(long = "client-allowed-name", value_name = "NAME", requires = "client_ca_file",
+          value_parser = NonEmptyStringValueParser::new())]
     pub client_allowed_names: Vec<String>,
 
     /// After SIGTERM: how long to go on accepting connections while already unready, so that load
@@ -153,9 +154,33 @@ impl LeaderElectionArgs {
     /// # Errors
     /// They contradict each other.
     pub fn timing(&self) -> anyhow::Result<Timing> {
-        let Self { leader_elect_lease_duration: lease, leader_elect_renew_deadline: renew, .. } = self;
-        Timing::new(*lease, *renew, self.leader_elect_retry_period).context("--leader-elect-lease-duration")
+        let lease_duration = self.leader_elect_lease_duration;
+        let renew_deadline = self.leader_elect_renew_deadline;
+        let retry_period = self.leader_elect_retry_period;
+        ensure!(
+            lease_duration.subsec_nanos() == 0,
+            "--leader-elect-lease-duration={lease_duration:?} must be whole seconds"
+        );
+        ensure!(
+            renew_deadline < lease_duration,
+            "--leader-elect-renew-deadline={renew_deadline:?} must be shorter than \
+             --leader-elect-lease-duration={lease_duration:?}"
+        );
+        ensure!(
+            retry_period < renew_deadline,
+            "--leader-elect-retry-period={retry_period:?} must be shorter than \
+             --leader-elect-renew-deadline={renew_deadline:?}"
+        );
+        ensure!(!retry_period.is_zero(), "--leader-elect-retry-period must be longer than 0");
+        Ok(Timing { lease_duration, renew_deadline, retry_period })
     }
+}
+
+/// The flags of a program.
+pub trait ProgramArgs: Parser + AsRef<CommonArgs> {
+    /// # Errors
+    /// Two flags contradict each other.
+    fn check(&self) -> anyhow::Result<()>;
 }
 
 /// A parsed command line.

@@ -37,9 +37,12 @@ const RETRY_PERIOD: Duration = Duration::from_secs(2);
 /// The times of an election. All replicas need the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    lease_duration: Duration,
-    renew_deadline: Duration,
-    retry_period: Duration,
+    /// How long others respect a lease that is not renewed: whole seconds, more than the next.
+    pub(crate) lease_duration: Duration,
+    /// How long a holder may act after it began its last successful renewal, more than the next.
+    pub(crate) renew_deadline: Duration,
+    /// How often a holder renews, and a follower looks.
+    pub(crate) retry_period: Duration,
 }
 
 impl Default for Timing {
@@ -50,37 +53,11 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// How long others respect a lease that is not renewed, how long a holder may act after it began its last successful
-    /// renewal, and how often a holder renews and a follower looks.
-    ///
-    /// # Errors
-    /// They are not in this order, the longest first, or the first one is not made of whole seconds.
-    pub fn new(
-        lease_duration: Duration,
-        renew_deadline: Duration,
-        retry_period: Duration,
-    ) -> Result<Self, InvalidTiming> {
-        let in_order = lease_duration > renew_deadline && renew_deadline > retry_period;
-        if lease_duration.subsec_nanos() == 0 && in_order && !retry_period.is_zero() {
-            Ok(Self { lease_duration, renew_deadline, retry_period })
-        } else {
-            Err(InvalidTiming)
-        }
-    }
-
     /// How long one request to the API server may take.
     fn request_timeout(&self) -> Duration {
         self.renew_deadline / 2
     }
 }
-
-/// See [`Timing::new`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "a lease must last for whole seconds, longer than its holder may act without renewing it, which must be longer than the \
-     time between two attempts"
-)]
-pub struct InvalidTiming;
 
 /// This replica's participation in an election. Clones share it.
 #[derive(Clone, Debug)]

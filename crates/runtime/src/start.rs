@@ -5,12 +5,11 @@
 use std::{io::Write as _, process::ExitCode, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
-use clap::Parser;
 use prometheus::Registry;
 
 use crate::{
     admin,
-    args::{self, CommonArgs, Parsed, Stop},
+    args::{self, CommonArgs, Parsed, ProgramArgs, Stop},
     process::{Part, Process, Program},
     shutdown::Shutdown,
     telemetry,
@@ -41,10 +40,10 @@ impl Process {
 /// in the log and exit code 1. SIGTERM and SIGINT begin [`Process::shutdown`]; `run` must return then.
 pub fn main<T, F>(program: Program, run: impl FnOnce(T, Process) -> F) -> ExitCode
 where
-    T: Parser + AsRef<CommonArgs>,
+    T: ProgramArgs,
     F: Future<Output = anyhow::Result<()>>,
 {
-    let parsed = match args::parse_from::<T>(std::env::args_os()) {
+    let parsed = match args::parse_from::<T>(std::env::args_os()).and_then(checked) {
         Ok(parsed) => parsed,
         Err(stop) => return say(program, &stop),
     };
@@ -60,6 +59,13 @@ where
             }
             ExitCode::FAILURE
         }
+    }
+}
+
+fn checked<T: ProgramArgs>(parsed: Parsed<T>) -> Result<Parsed<T>, Stop> {
+    match parsed.args.check() {
+        Ok(()) => Ok(parsed),
+        Err(wrong) => Err(Stop::Usage(format!("{wrong:#}"))),
     }
 }
 

@@ -1,8 +1,9 @@
 //! The flags of `hns-webhook`. Decides nothing.
 
 use clap::Parser;
+use clap::builder::NonEmptyStringValueParser;
 use hns_api::names;
-use hns_runtime::args::{CommonArgs, WebhookServerArgs};
+use hns_runtime::args::{CommonArgs, ProgramArgs, WebhookServerArgs};
 
 /// Admission for hierarchical namespaces: judges who may change what, and fails closed.
 #[derive(Debug, Clone, Parser)]
@@ -16,14 +17,13 @@ pub struct Args {
     pub server: WebhookServerArgs,
 
     /// Service account of hns-controller, in the program's own namespace; its requests, and nobody else's, are not judged
-    #[arg(long, value_name = "NAME", default_value = names::CONTROLLER_SERVICE_ACCOUNT)]
+    #[arg(long, value_name = "NAME", default_value = names::CONTROLLER_SERVICE_ACCOUNT,
+          value_parser = NonEmptyStringValueParser::new())]
     pub controller_service_account: String,
 }
 
-impl Args {
-    /// # Errors
-    /// Two flags contradict each other.
-    pub fn check(&self) -> anyhow::Result<()> {
+impl ProgramArgs for Args {
+    fn check(&self) -> anyhow::Result<()> {
         let WebhookServerArgs { shutdown_delay: delay, shutdown_timeout: timeout, .. } = &self.server;
         anyhow::ensure!(
             delay <= timeout,
@@ -32,7 +32,9 @@ impl Args {
         );
         Ok(())
     }
+}
 
+impl Args {
     /// The user name under which the controller's requests arrive.
     pub fn controller(&self) -> String {
         names::service_account_user(&self.common.namespace, &self.controller_service_account)

@@ -22,7 +22,6 @@ use crate::metrics::{AdmissionMetrics, UsageMetrics};
 /// # Errors
 /// An error that a retry does not solve: the value of a flag, an address, a kubeconfig.
 pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
-    args.check()?;
     let client = client::connect(&args.common, process.program).await?;
     let certificate = certificate(&args, &process, &client)?;
     let clients = clients(&args, &process);

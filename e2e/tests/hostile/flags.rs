@@ -36,11 +36,19 @@ fn a_wrong_value_ends_it_with_one_line_that_names_the_flag() -> Result<()> {
         ("--webhook-server-port=0", "--webhook-server-port"),
         ("-webhook-server-port=https", "--webhook-server-port"),
         ("--shutdown-delay=soon", "--shutdown-delay"),
+        ("--shutdown-delay=10s", "--shutdown-delay"),
+        ("--client-allowed-name=", "--client-allowed-name"),
+        ("--controller-service-account=", "--controller-service-account"),
     ];
     let controller = [
         ("--leader-election-id=Not/A/Name", "--leader-election-id"),
         ("--excluded-namespace=a/b", "--excluded-namespace"),
         ("--included-namespace-regex=(", "--included-namespace-regex"),
+        ("--cert-validity=0s", "--cert-validity"),
+        ("--leader-elect-lease-duration=1500ms", "--leader-elect-lease-duration=1.5s must"),
+        ("--leader-elect-renew-deadline=20s", "--leader-elect-renew-deadline=20s must"),
+        ("--leader-elect-retry-period=11s", "--leader-elect-retry-period=11s must"),
+        ("--leader-elect-retry-period=0s", "--leader-elect-retry-period must"),
     ];
     let all = BINARIES.iter().flat_map(|binary| both.iter().map(move |case| (*binary, *case)));
     let own = webhook

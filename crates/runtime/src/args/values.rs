@@ -58,7 +58,7 @@ pub(super) fn long_duration(value: &str) -> Result<Duration, String> {
 }
 
 fn seconds(value: &str) -> Result<f64, String> {
-    let wrong = || "expected a duration such as 8s, 500ms or 1m30s".to_owned();
+    let wrong = || "expected seconds, or a duration such as 8s, 500ms or 1m30s".to_owned();
     if let Ok(plain) = value.parse::<f64>() {
         return Ok(plain);
     }
