@@ -403,3 +403,26 @@ async fn a_subnamespace_of_an_excluded_namespace_is_converted() {
         assert_eq!(still.cluster.kubectl().args(left).ok().await.unwrap(), "");
     }
 }
+
+/// The anchor goes, its namespace does not.
+#[tokio::test]
+async fn a_subnamespace_of_an_excluded_namespace_outlives_its_anchor() {
+    let still = still().await;
+    let home = "hnc-system";
+    still.apply(&[namespace(home, "")]).await;
+    for (name, flags) in [
+        ("st-dry", "--dry-run=client"),
+        ("st-left", ""),
+        ("st-waits", "--wait --timeout 5"),
+        ("st-sure", "--yes"),
+    ] {
+        still.apply(&[namespace(name, home), anchor(home, name, "Forbidden")]).await;
+        let deleted = still.hns(&format!("delete {name} -n {home} {flags}")).await;
+        let note = format!(
+            "Note: {home} is excluded, because hns runs in it, so the namespace {name} stays; to delete it: \
+             `kubectl delete namespace {name}`\n"
+        );
+        assert!(deleted.code == Some(0) && deleted.stderr.ends_with(&note), "{flags}: {deleted:?}");
+        assert!(deleted.stdout.contains("Successfully deleted"), "{flags}: {deleted:?}");
+    }
+}

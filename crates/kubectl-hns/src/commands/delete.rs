@@ -87,19 +87,19 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
         dry_run: arguments.dry_run,
     };
     let allows = Switch::is_on(arguments.allow);
+    let waits = arguments.dry_run == DryRun::None && arguments.wait.is_wanted(false);
     if deletion.has_begun().await {
         terminal.line(&format!("The subnamespace {} is being deleted already", arguments.child));
-        let waits = arguments.dry_run == DryRun::None && arguments.wait.is_wanted(false);
-        return if waits { deletion.finished(&arguments.wait).await } else { Ok(()) };
+        return if waits {
+            deletion.finished(&arguments.wait, deletion.noted(allows).await).await
+        } else {
+            Ok(())
+        };
     }
     if arguments.dry_run != DryRun::None {
         return deletion.tried(allows).await;
     }
-    if arguments.yes {
-        deletion.note_orphans(allows).await;
-    } else {
-        deletion.confirm(allows).await?;
-    }
+    let stays = if arguments.yes { deletion.noted(allows).await } else { deletion.confirm(allows).await? };
     let allowed = if allows {
         deletion.is_possible().await?;
         deletion.allow().await?
@@ -111,7 +111,11 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
         return Err(if allowed { deletion.forbid(failure, &problem).await } else { failure });
     }
     deletion.done();
-    if arguments.wait.is_wanted(false) { deletion.finished(&arguments.wait).await } else { Ok(()) }
+    if waits {
+        return deletion.finished(&arguments.wait, stays).await;
+    }
+    deletion.note(stays.as_deref());
+    Ok(())
 }
 
 /// The deletion of an anchor.
@@ -154,35 +158,37 @@ impl Deletion<'_> {
             }
         }
         self.done();
+        self.note(consequences.stays.as_deref());
         Ok(())
     }
 
     /// Asks for confirmation. Without a terminal, the command continues if only the named namespace is deleted, as
-    /// HNC's scripts expect.
-    async fn confirm(&self, allows: bool) -> Result<(), Failure> {
+    /// HNC's scripts expect. Returns why the namespace stays, if so.
+    async fn confirm(&self, allows: bool) -> Result<Option<String>, Failure> {
         let is_terminal = self.terminal.can_ask();
         if !is_terminal && allows {
-            self.note_orphans(allows).await;
-            return Ok(());
+            return Ok(self.noted(allows).await);
         }
         let consequences = self.consequences(allows).await?;
         // The API server says why it refuses.
         if consequences.refusal.is_some() || (!is_terminal && consequences.is_only(self.child)) {
-            return Ok(());
+            return Ok(consequences.stays);
         }
         self.terminal.print(&consequences.text());
         if self.terminal.confirm("Delete?")? {
-            return Ok(());
+            return Ok(consequences.stays);
         }
         Err(Failure::new("Nothing was changed"))
     }
 
-    /// Says what stays without a parent, where nobody is asked. That this cannot be read stops nothing.
-    async fn note_orphans(&self, allows: bool) {
-        let found = consequences::read(self.session, (self.parent, self.child), allows).await;
-        if let Some(note) = found.ok().and_then(|it| it.orphans()) {
+    /// Says what stays without a parent, where nobody is asked. Returns why the namespace stays, if so. That this cannot be read stops
+    /// nothing.
+    async fn noted(&self, allows: bool) -> Option<String> {
+        let found = consequences::read(self.session, (self.parent, self.child), allows).await.ok()?;
+        if let Some(note) = found.orphans() {
             self.terminal.note(&note);
         }
+        found.stays
     }
 
     /// The consequences of the deletion, if the anchor exists.
@@ -288,20 +294,32 @@ impl Deletion<'_> {
         ));
     }
 
-    async fn finished(&self, wait: &WaitArgs) -> Done {
-        let what = format!("the deletion of namespace {}", self.child);
-        let namespaces = self.session.all::<Namespace>();
+    /// Says why the namespace stays, if so.
+    fn note(&self, stays: Option<&str>) {
+        if let Some(note) = stays {
+            self.terminal.note(note);
+        }
+    }
+
+    /// The namespace, as far as the user may read it.
+    async fn namespace(&self) -> Result<Option<Namespace>, Failure> {
+        match self.session.call(self.session.all::<Namespace>().get_opt(self.child)).await {
+            Err(problem) if problem.is_forbidden() => Ok(None),
+            other => other.map_err(|problem| Failure::because("the namespace cannot be read", &problem)),
+        }
+    }
+
+    /// Waits until the anchor is gone and, unless it `stays`, the namespace.
+    async fn finished(&self, wait: &WaitArgs, stays: Option<String>) -> Done {
+        self.note(stays.as_deref());
+        let what = if stays.is_some() { "anchor" } else { "namespace" };
+        let what = format!("the deletion of {what} {}", self.child);
         let mut is_held = false;
         let outcome = until(self.terminal, &what, wait.deadline(), async || {
             is_held = false;
             let anchor = self.session.call(self.anchors.get_metadata_opt(self.child)).await;
             let anchor = anchor.map_err(|problem| Failure::because("the anchor cannot be read", &problem))?;
-            let namespace = match self.session.call(namespaces.get_opt(self.child)).await {
-                Err(problem) if problem.is_forbidden() => None,
-                other => {
-                    other.map_err(|problem| Failure::because("the namespace cannot be read", &problem))?
-                }
-            };
+            let namespace = if stays.is_some() { None } else { self.namespace().await? };
             Ok(match (anchor, namespace) {
                 (None, None) => Progress::Done,
                 (_, Some(namespace)) => {

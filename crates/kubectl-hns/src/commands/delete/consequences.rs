@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use forest::preview::{Intent, NamespaceState, Preview};
 use forest::rules::{Answers, User, Verdict};
-use forest::{Forest, Name};
+use forest::{Forest, Name, Settings};
+use hns_api::annotations::SUBNAMESPACE_OF;
 
 use crate::cluster_preview;
 use crate::commands::hierarchy;
@@ -26,6 +27,8 @@ pub(super) struct Consequences {
     orphaned: BTreeSet<Name>,
     /// Why the deletion of the anchor would be refused, by the state of the hierarchy.
     pub(super) refusal: Option<String>,
+    /// Why the namespace of the anchor is not deleted with it, as a note, if there is one.
+    pub(super) stays: Option<String>,
     /// What could not be read, as notes for the user.
     pub(super) notes: Vec<String>,
 }
@@ -54,8 +57,28 @@ pub(super) async fn read(
         });
     }
     intents.push(Intent::DeleteAnchor { parent: parent.into(), child: child.into() });
+    let stays = stays((parent, child), &structure, &settings);
     let forest = structure.forest_under(Arc::new(settings));
-    Ok(Consequences { notes, ..Consequences::new((parent, child), forest, &intents) })
+    Ok(Consequences { stays, notes, ..Consequences::new((parent, child), forest, &intents) })
+}
+
+/// Why the namespace of the anchor is not deleted with it, as a note; `None` if it is, or if there is none.
+fn stays((parent, child): (&str, &str), structure: &Structure, settings: &Settings) -> Option<String> {
+    let namespace = structure.namespaces.get(child);
+    if namespace.map_or(structure.is_whole, |it| it.terminating) {
+        return None;
+    }
+    let is_its = namespace.is_some_and(|it| it.annotations.get(SUBNAMESPACE_OF) == Some(parent));
+    let excluded =
+        [child, parent].into_iter().find_map(|it| Some(format!("{it} {}", settings.unmanaged(it)?)));
+    match excluded {
+        Some(why) if is_its => Some(format!(
+            "{why}, so the namespace {child} stays; to delete it: `kubectl delete namespace {child}`"
+        )),
+        Some(why) => Some(format!("{why}, so the namespace {child} stays")),
+        None if is_its || namespace.is_none() => None,
+        None => Some(format!("the namespace {child} does not belong to this anchor, so it stays")),
+    }
 }
 
 /// The namespaces whose children are not known, unless they are above the deleted one, as a note.
@@ -100,7 +123,8 @@ impl Consequences {
         let (deleted, refusal) = deleted(Preview::new(forest), intents);
         let below = deleted.iter().filter_map(|name| children.get(name)).flatten();
         let orphaned = below.filter(|name| !deleted.contains(*name)).cloned().collect();
-        Self { anchor: (parent.to_owned(), child.to_owned()), deleted, orphaned, refusal, notes: Vec::new() }
+        let anchor = (parent.to_owned(), child.to_owned());
+        Self { anchor, deleted, orphaned, refusal, ..Self::default() }
     }
 
     /// Whether only the child is deleted.
@@ -169,6 +193,32 @@ mod tests {
             unread(&structure, "b"),
             ["you may not read the hierarchy of c; what is below is not listed"]
         );
+    }
+
+    #[test]
+    fn a_namespace_that_stays_is_named_with_the_reason() {
+        let settings = Settings::new("home", ["out"], ".*").unwrap();
+        let mut structure = sketch(&["a", "[s] b < a", "[s] c < out", "[s] out < a", "d < a", "kube-system"]);
+        structure.is_whole = true;
+        let excluded = "out is excluded by excludedNamespaces in the settings of hns, so the namespace";
+        let delete = "stays; to delete it: `kubectl delete namespace";
+        for (anchor, wanted) in [
+            (("a", "b"), None),
+            (("a", "gone"), None),
+            (("out", "c"), Some(format!("{excluded} c {delete} c`"))),
+            (("a", "out"), Some(format!("{excluded} out {delete} out`"))),
+            (("out", "kube-system"), Some(format!("{excluded} kube-system stays"))),
+            (("a", "d"), Some("the namespace d does not belong to this anchor, so it stays".to_owned())),
+            (("a", "c"), Some("the namespace c does not belong to this anchor, so it stays".to_owned())),
+        ] {
+            assert_eq!(stays(anchor, &structure, &settings), wanted, "{anchor:?}");
+        }
+        structure.namespaces.get_mut("c").unwrap().terminating = true;
+        assert_eq!(stays(("out", "c"), &structure, &settings), None);
+        // Who may not read the namespace may know the settings.
+        structure.is_whole = false;
+        assert_eq!(stays(("out", "hidden"), &structure, &settings), Some(format!("{excluded} hidden stays")));
+        assert_eq!(stays(("a", "hidden"), &structure, &settings), None);
     }
 
     #[test]
