@@ -359,6 +359,21 @@ async fn quotas() {
     );
 }
 
+/// Without a controller nothing takes effect, also if the object is as requested already.
+#[tokio::test]
+async fn a_change_that_was_made_before_is_waited_for() {
+    let still = still().await;
+    still.apply(&[namespace("st-top", ""), namespace("st-low", "")]).await;
+    for command in ["set st-low --parent st-top --wait", "convert st-low --to sub --yes"] {
+        for run in ["first", "second"] {
+            let late = still.hns(&format!("{command} --timeout 1")).await;
+            assert!(late.code == Some(1) && late.stderr.contains("timed out after 1s"), "{run}: {late:?}");
+        }
+        let unwatched = still.hns(&format!("{} --no-wait", command.trim_end_matches(" --wait"))).await;
+        assert!(unwatched.code == Some(0) && unwatched.stdout.contains("unchanged"), "{unwatched:?}");
+    }
+}
+
 #[tokio::test]
 async fn what_needs_no_cluster() {
     let version = concat!("kubectl-hns version ", env!("CARGO_PKG_VERSION"), "\n");

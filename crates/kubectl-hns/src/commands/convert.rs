@@ -75,13 +75,13 @@ pub(crate) async fn run(
     };
     if steps.is_empty() {
         terminal.line(&format!("{name} is {what} already; unchanged"));
-        return Ok(());
+    } else {
+        relocation::check_rights(session, name, &steps).await?;
+        let heading = format!("Making {name} {what}:");
+        relocation::confirm(session, terminal, (&placement, &steps), (&heading, arguments.yes)).await?;
+        move_::perform_all(session, terminal, (&placement, &steps), &arguments.wait).await?;
+        terminal.line(&format!("{name} is {what} now"));
     }
-    relocation::check_rights(session, name, &steps).await?;
-    let heading = format!("Making {name} {what}:");
-    relocation::confirm(session, terminal, (&placement, &steps), (&heading, arguments.yes)).await?;
-    move_::perform_all(session, terminal, (&placement, &steps), &arguments.wait).await?;
-    terminal.line(&format!("{name} is {what} now"));
     let of = placement.subnamespace_of.or(placement.parent);
     match (of, arguments.to) {
         (Some(of), To::Sub) if arguments.wait.is_wanted(true) => {

@@ -86,8 +86,23 @@ pub(crate) async fn run(
     }
     if outcome.changes == 0 {
         terminal.line("No changes made");
-        return Ok(());
+    } else {
+        change(name, object, &outcome, session, terminal).await?;
     }
+    // An earlier change may not have taken effect yet.
+    if request.changes_parent() && arguments.wait.is_wanted(false) {
+        wait_for_arrival(arguments, request.parent.as_deref(), session, terminal).await?;
+    }
+    Ok(())
+}
+
+async fn change(
+    name: &str,
+    object: DynamicObject,
+    outcome: &Outcome,
+    session: &Session,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
     if let Some(parent) = &outcome.edit.parent
         && let Some(warning) = user_rights::lost_with(session, name, parent.name()).await
     {
@@ -103,11 +118,6 @@ pub(crate) async fn run(
         });
     }
     terminal.line(&updated(name, outcome.changes));
-    if let Some(parent) = &outcome.edit.parent
-        && arguments.wait.is_wanted(false)
-    {
-        wait_for_arrival(arguments, parent.name(), session, terminal).await?;
-    }
     Ok(())
 }
 
