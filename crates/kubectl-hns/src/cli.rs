@@ -266,6 +266,25 @@ mod tests {
     }
 
     #[test]
+    fn a_name_of_a_namespace_is_checked_wherever_it_is_given() {
+        for line in [
+            "describe ns/acme",
+            "set ns/acme --root",
+            "move ns/acme --to x",
+            "move x --to ns/acme",
+            "convert ns/acme --to sub",
+            "delete ns/acme",
+            "tree ns/acme",
+            "plan delete ns/acme",
+            "tree x -n ns/acme",
+        ] {
+            let text = parsed(line).unwrap_err().0.to_string();
+            let wanted = "\"ns/acme\" is not a valid name of a namespace; leave out \"ns/\"";
+            assert!(text.contains(wanted), "{line}: {text}");
+        }
+    }
+
+    #[test]
     fn a_namespace_needs_a_name() {
         for words in [
             &["describe", ""][..],

@@ -11,6 +11,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use crate::Failure;
 use crate::flags::{Limit, Switch};
+use crate::installation::VARIABLE;
 
 /// The heading of flags that all commands have.
 pub(crate) const CONNECTION: &str = "Connection";
@@ -65,7 +66,8 @@ pub(crate) struct ConnectionArgs {
 
     /// Namespace of the hns installation. The default is the variable `HNS_INSTALLATION`, or else the namespace in hns'
     /// webhook registration.
-    #[arg(long, global = true, value_name = "NAMESPACE", env = "HNS_INSTALLATION", hide_env = true)]
+    #[arg(long, global = true, value_name = "NAMESPACE", env = VARIABLE, hide_env = true,
+          value_parser = namespace_or_empty)]
     pub(crate) installation: Option<String>,
 
     /// Do not verify the API server's certificate. This makes the connection insecure.
@@ -79,7 +81,8 @@ pub(crate) struct ConnectionArgs {
 
     /// Namespace of the request. The default is that of the kubeconfig's context, or else "default".
     // Its identifier differs from those of the arguments of commands, which would hide it.
-    #[arg(id = NAMESPACE, short = 'n', long = "namespace", global = true, value_name = "NAMESPACE")]
+    #[arg(id = NAMESPACE, short = 'n', long = "namespace", global = true, value_name = "NAMESPACE",
+          value_parser = namespace_or_empty)]
     pub(crate) namespace: Option<String>,
 
     /// Timeout of a single request: seconds, or a duration such as 1m30s; 0 for no limit. The default is 10s, and 30s
@@ -102,6 +105,11 @@ pub(crate) struct ConnectionArgs {
     /// User of the kubeconfig to use.
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) user: Option<String>,
+}
+
+/// The name of a namespace, or the empty one: a command that needs a name says so.
+fn namespace_or_empty(text: &str) -> Result<String, String> {
+    if text.is_empty() { Ok(String::new()) } else { crate::flags::namespace(text) }
 }
 
 /// The client configuration from the flags, the kubeconfig and the environment.

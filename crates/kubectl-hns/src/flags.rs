@@ -3,6 +3,8 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use forest::is_namespace_name;
+
 /// A boolean flag with an optional value: `-a`, `-a=true`, `--root=false`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Switch(bool);
@@ -34,9 +36,19 @@ pub(crate) fn only_true(text: &str, instead: &str) -> Result<Switch, String> {
     }
 }
 
-/// The name of a namespace, which must not be empty.
-pub(crate) fn namespace(text: &str) -> Result<String, &'static str> {
-    if text.is_empty() { Err("the name of the namespace is empty") } else { Ok(text.to_owned()) }
+/// The name of a namespace.
+pub(crate) fn namespace(text: &str) -> Result<String, String> {
+    if text.is_empty() {
+        return Err("the name of the namespace is empty".into());
+    }
+    if is_namespace_name(text) {
+        return Ok(text.to_owned());
+    }
+    let what_to_do = match text.rsplit_once('/') {
+        Some((before, name)) if is_namespace_name(name) => format!("leave out \"{before}/\""),
+        _ => "a name has lower-case letters, digits and -, and at most 63 characters".into(),
+    };
+    Err(format!("{text:?} is not a valid name of a namespace; {what_to_do}"))
 }
 
 /// A timeout in kubectl's syntax: whole seconds, or units (`1m30s`, `500ms`). Zero means no limit.
@@ -92,6 +104,20 @@ mod tests {
         assert_eq!(limit("0s"), Ok(None));
         for wrong in ["", "s", "5 s", "1x", "-1", "1.2.3s"] {
             assert!(limit(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_invalid_name_of_a_namespace_is_refused_with_what_to_do() {
+        assert_eq!(namespace("acme-1").as_deref(), Ok("acme-1"));
+        for (text, wanted) in [
+            ("", "the name of the namespace is empty"),
+            ("ns/acme", "\"ns/acme\" is not a valid name of a namespace; leave out \"ns/\""),
+            ("Ü", "\"Ü\" is not a valid name of a namespace; a name has lower-case letters"),
+            ("ns/", "\"ns/\" is not a valid name of a namespace; a name has lower-case letters"),
+        ] {
+            let found = namespace(text).unwrap_err();
+            assert!(found.starts_with(wanted), "{found}");
         }
     }
 

@@ -4,6 +4,9 @@
 use hns_api::names::DEFAULT_NAMESPACE;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 
+/// The variable that names the namespace as the flag does.
+pub(crate) const VARIABLE: &str = "HNS_INSTALLATION";
+
 /// The namespace of the Service in the registration; the default namespace if there is none.
 pub(crate) fn namespace(registration: Option<ValidatingWebhookConfiguration>) -> String {
     registration.and_then(registered).unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned())

@@ -80,7 +80,7 @@ async fn parents_and_cascading_deletion_are_set() {
         .fails("Error: --parent needs the name of a namespace; nothing was changed\n");
     live.hns("set s-n --parent Par")
         .await
-        .fails("Error: --parent \"Par\" is not a valid name of a namespace; nothing was changed\n");
+        .fails("Error: --parent \"Par\" is not a valid name of a namespace; a name has lower-case letters");
     live.hns("plan set s-n").await.fails("Error: no change was given\n");
 
     // Who has rights only from above is told before they go.

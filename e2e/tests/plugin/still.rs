@@ -392,7 +392,7 @@ async fn what_needs_no_cluster() {
         assert_eq!((help.code, &*help.stderr), (Some(0), ""), "{words}");
         assert!(help.stdout.contains("kubectl hns"), "{words}: {}", help.stdout);
     }
-    let get = plugin("--namespace X get secret", &[]).await.unwrap();
+    let get = plugin("--namespace x get secret", &[]).await.unwrap();
     get.fails("Error: \"secret\" cannot be listed");
     assert!(get.stderr.contains("list server") && get.stderr.contains("kubectl get secret -A"));
     for mistake in ["nonsense", "create", "tree --nonsense", "get"] {

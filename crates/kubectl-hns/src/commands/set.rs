@@ -1,7 +1,6 @@
 //! `set`: sets the parent of a namespace and whether cascading deletion is allowed.
 
 use clap::Args;
-use forest::is_namespace_name;
 use hns_api::annotations;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::DynamicObject;
@@ -184,11 +183,8 @@ impl Properties {
             return Err(Failure::new("Error: --parent needs the name of a namespace; nothing was changed")
                 .with_hint("--root removes the parent."));
         }
-        if let Some(parent) = self.parent.as_deref().filter(|it| !is_namespace_name(it)) {
-            return Err(Failure::new(format!(
-                "Error: --parent {parent:?} is not a valid name of a namespace; nothing was changed"
-            ))
-            .with_hint("A name has lower-case letters, digits and -, and at most 63 characters."));
+        if let Some(Err(why)) = self.parent.as_deref().map(crate::flags::namespace) {
+            return Err(Failure::new(format!("Error: --parent {why}; nothing was changed")));
         }
         let request = SpecRequest {
             root: Switch::is_on(self.root),

@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
 
     /// Namespace of an installation of Accurate, whose configuration says which kinds are propagated. Without it, the configuration is that
     /// of the installation of hns, or else that of Accurate in the namespace "accurate".
-    #[arg(long, value_name = "NAMESPACE")]
+    #[arg(long, value_name = "NAMESPACE", value_parser = crate::flags::namespace)]
     accurate_namespace: Option<String>,
 
     /// Name of the Deployment of Accurate. Accurate's chart names it after the release, unless the release is "accurate".
