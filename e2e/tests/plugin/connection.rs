@@ -80,6 +80,11 @@ async fn without_n_the_namespace_is_the_context_s() {
     let printed = "The \"c-six\" subnamespace anchor in \"c-spaced\" namespace is unchanged\n\
                    Successfully created \"c-eight\" subnamespace anchor in \"c-spaced\" namespace\n";
     assert_eq!((partly.code, &*partly.stdout), (Some(1), printed), "{partly:?}");
+    let hint = format!(
+        "\nIt exists with other labels or annotations; `kubectl apply -f {}` changes them.\n",
+        anchors.path().display()
+    );
+    assert!(partly.stderr.contains(&hint), "{partly:?}");
     assert!(partly.stderr.ends_with("\nError: not created, 1 of 3: c-seven\n"), "{partly:?}");
     plugin("create -f /nowhere", &variables).await.unwrap().fails("Error: /nowhere cannot be read: ");
     plugin("create x -n=", &variables)

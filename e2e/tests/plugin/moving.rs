@@ -184,6 +184,11 @@ async fn a_namespace_is_converted_both_ways() {
     assert_eq!((scene.annotation().await, scene.anchors().await), (None, vec![]));
     scene.steps.labelled(&["mc-below", "mc-sub", "mc-from"]).await.unwrap();
     live.hns("convert mc-sub --to full --yes").await.says("mc-sub is a full namespace already; unchanged\n");
+    for command in ["create", "plan create"] {
+        let taken = live.hns(&format!("{command} mc-sub -n mc-from")).await;
+        let hint = "`kubectl hns convert mc-sub --to sub` makes it a subnamespace.\n";
+        assert!(taken.code == Some(1) && taken.stderr.ends_with(hint), "{command}: {taken:?}");
+    }
     let sub = live.hns("convert mc-sub --to sub --yes").await;
     assert_eq!(sub.code, Some(0), "{sub:?}");
     assert_eq!(scene.annotation().await.as_deref(), Some("mc-from"));

@@ -1,5 +1,6 @@
 //! `create`: creates subnamespaces by creating their anchors.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -104,9 +105,9 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
     };
     // As with kubectl, one that cannot be created does not stop the others.
     let (mut failed, count) = (Vec::new(), anchors.len());
-    let may_exist = arguments.filename.is_some();
+    let path = arguments.filename.as_deref();
     for anchor in &anchors {
-        if let Err(failure) = create((anchor, may_exist), &arguments.wait, session, terminal).await {
+        if let Err(failure) = create((anchor, path), &arguments.wait, session, terminal).await {
             if count == 1 {
                 return Err(failure);
             }
@@ -126,7 +127,11 @@ fn read(path: &Path) -> Result<String, Failure> {
     } else {
         std::fs::read_to_string(path)
     };
-    read.map_err(|error| Failure::new(format!("Error: {} cannot be read: {error}", path.display())))
+    read.map_err(|error| Failure::new(format!("Error: {} cannot be read: {error}", shown(path))))
+}
+
+fn shown(path: &Path) -> Cow<'_, str> {
+    if path == Path::new("-") { "standard input".into() } else { path.to_string_lossy() }
 }
 
 /// The anchors in a file; those without a namespace are in the `default` one. As with kubectl, others must be in the namespace that
@@ -136,7 +141,7 @@ fn anchors(
     path: &Path,
     (named, default): (Option<&str>, &str),
 ) -> Result<Vec<SubnamespaceAnchor>, Failure> {
-    let path = path.display();
+    let path = shown(path);
     let invalid = |why: &dyn std::fmt::Display| Failure::new(format!("Error: {path} is invalid: {why}"));
     let documents: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|error| invalid(&error))?;
     let mut anchors = Vec::new();
@@ -190,9 +195,9 @@ fn unknown(document: &Value, known: &Value) -> Option<String> {
     }
 }
 
-/// `may_exist` says that an anchor that exists with the same content is no failure.
+/// That an anchor of the file `path` exists with the same content is no failure.
 async fn create(
-    (anchor, may_exist): (&SubnamespaceAnchor, bool),
+    (anchor, path): (&SubnamespaceAnchor, Option<&Path>),
     wait: &WaitArgs,
     session: &Session,
     terminal: &Terminal,
@@ -207,9 +212,9 @@ async fn create(
         }
         Err(problem) => {
             let found = if exists(&problem) { session.call(anchors.get(child)).await.ok() } else { None };
-            if !(may_exist && found.as_ref().is_some_and(|found| is_unchanged(anchor, found))) {
-                let failure = could_not((parent, child), &problem, found.as_ref());
-                let is_child = is_taken(&problem) && is_child(session, parent, child).await;
+            if path.is_none() || !found.as_ref().is_some_and(|found| is_unchanged(anchor, found)) {
+                let failure = could_not((parent, child), &problem, (found.as_ref(), path));
+                let is_child = is_taken(&problem.to_string()) && is_child(session, parent, child).await;
                 return Err(if is_child { failure.with_hint(to_convert(parent, child)) } else { failure });
             }
             terminal.line(&format!("The {child:?} subnamespace anchor in {parent:?} namespace is unchanged"));
@@ -239,18 +244,18 @@ fn exists(problem: &Problem) -> bool {
     problem.to_string().ends_with("already exists")
 }
 
-/// Whether there is a namespace of this name that is not a subnamespace of the parent.
-fn is_taken(problem: &Problem) -> bool {
-    problem.to_string().contains("exists already and is not a subnamespace of")
+/// Whether the reason is that there is a namespace of this name that is not a subnamespace of the parent.
+pub(super) fn is_taken(reason: &str) -> bool {
+    reason.contains("exists already and is not a subnamespace of")
 }
 
 /// Whether the namespace has this parent, as far as the user may read.
-async fn is_child(session: &Session, parent: &str, child: &str) -> bool {
+pub(super) async fn is_child(session: &Session, parent: &str, child: &str) -> bool {
     let object = hierarchy::read(session, child).await;
     object.is_ok_and(|it| hierarchy::spec(&it).parent.as_deref() == Some(parent))
 }
 
-fn to_convert(parent: &str, child: &str) -> String {
+pub(super) fn to_convert(parent: &str, child: &str) -> String {
     format!(
         "{child} is a full namespace and a child of {parent} already: `kubectl hns convert {child} --to sub` makes it a \
          subnamespace."
@@ -271,16 +276,22 @@ fn is_unchanged(wanted: &SubnamespaceAnchor, found: &SubnamespaceAnchor) -> bool
         && has(found.annotations(), wanted.annotations())
 }
 
-/// `found` is the anchor, if it exists and can be read.
+/// `found` is the anchor, if it exists and can be read, and `path` the file that names it.
 fn could_not(
     (parent, child): (&str, &str),
     problem: &Problem,
-    found: Option<&SubnamespaceAnchor>,
+    (found, path): (Option<&SubnamespaceAnchor>, Option<&Path>),
 ) -> Failure {
     let failure = Failure::could_not("create subnamespace anchor", problem);
     if found.is_some_and(|it| it.metadata.deletion_timestamp.is_some()) {
         return failure.with_hint(format!(
             "The anchor {child} in {parent} is being deleted: try again when it is gone."
+        ));
+    }
+    if let Some(path) = path.filter(|_| found.is_some()) {
+        return failure.with_hint(format!(
+            "It exists with other labels or annotations; `kubectl apply -f {}` changes them.",
+            path.display()
         ));
     }
     if exists(problem) {
@@ -334,7 +345,7 @@ mod tests {
     fn a_refused_anchor_has_a_hint_that_fits() {
         let hint = |code: u16, message: &str, found: Option<&SubnamespaceAnchor>| {
             let status = kube::core::Status::failure(message, "").with_code(code);
-            could_not(("p", "x"), &Problem::Refused(Box::new(status)), found).hint
+            could_not(("p", "x"), &Problem::Refused(Box::new(status)), (found, None)).hint
         };
         let exists = "admission webhook \"w\" denied the request: subnamespaceanchors.hnc.x-k8s.io \"x\" already exists";
         assert!(hint(409, exists, None).unwrap().contains("`kubectl hns describe p`"));
@@ -342,8 +353,7 @@ mod tests {
         assert!(hint(409, exists, Some(&ends)).unwrap().starts_with("The anchor x in p is being deleted"));
         let taken = "namespace \"x\" exists already and is not a subnamespace of \"p\"; choose another name";
         assert_eq!(hint(409, taken, None), None);
-        let problem = |text: &str| Problem::Refused(Box::new(kube::core::Status::failure(text, "")));
-        assert!(is_taken(&problem(taken)) && !is_taken(&problem(exists)));
+        assert!(is_taken(taken) && !is_taken(exists));
         assert!(to_convert("p", "x").contains("`kubectl hns convert x --to sub`"));
         let forbidden = "subnamespaceanchors.hnc.x-k8s.io is forbidden: User \"u\" cannot create resource \"subnamespaceanchors\" \
                          in API group \"hnc.x-k8s.io\" in the namespace \"p\"";
@@ -397,6 +407,10 @@ mod tests {
         assert!(other.contains("is in namespace \"a\", and -n names \"b\""), "{other}");
         let without = anchor.replace(", namespace: a", "");
         assert_eq!(read(&without, Some("d")).unwrap()[0].metadata.namespace.as_deref(), Some("d"));
+        assert_eq!(
+            anchors("", Path::new("-"), (None, "d")).unwrap_err().text,
+            "Error: no SubnamespaceAnchor was given: standard input is empty"
+        );
         for wrong in ["a: [", "kind: X"] {
             assert!(read(wrong, None).unwrap_err().text.starts_with("Error: f.yaml is invalid: "), "{wrong}");
         }

@@ -100,6 +100,12 @@ async fn hint(command: &Command, refused: &Document, session: &Session) -> Resul
             let parent = set::subnamespace_of(session, name).await;
             Ok(parent.map(|parent| set::is_subnamespace(name, &parent)))
         }
+        Command::Create(create::Child { name, .. }) => {
+            let parent = session.parent()?;
+            let is_taken = refused.verdict.message.as_deref().is_some_and(create::is_taken);
+            let is_child = is_taken && create::is_child(session, parent, name).await;
+            Ok(is_child.then(|| create::to_convert(parent, name)))
+        }
         _ => Ok(None),
     }
 }
