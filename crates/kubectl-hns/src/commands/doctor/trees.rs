@@ -96,7 +96,7 @@ fn check_structure(structure: &Structure, settings: &Settings, checks_anchors: b
         findings.push(Finding::wrong("cycle", members.join(" <- "), hint));
     }
     for (parent, orphans) in orphans {
-        let hint = adoption(structure, &parent, &orphans[0]);
+        let hint = for_all(&adoption(structure, &parent, &orphans[0]), &orphans);
         let text = format!("{parent} does not exist; it is the parent of {}", some(&orphans));
         findings.push(Finding::wrong("missing parent", text, hint));
     }
@@ -180,10 +180,20 @@ fn reported(structure: &Structure, settings: &Settings, checks_anchors: bool) ->
     }
     let finding = |((kind, message), names): ((String, String), Vec<String>)| {
         let reason = kind.rsplit_once('(').map_or("", |(_, it)| it.trim_end_matches(')'));
-        let hint = remedy((reason, &message), &names[0], structure);
+        let hint = for_all(&remedy((reason, &message), &names[0], structure), &names);
         Finding::wrong(format!("condition {kind}"), format!("{}: {message}", some(&names)), hint)
     };
     shown.into_iter().map(finding).collect()
+}
+
+/// The advice for the first of these namespaces, as one for all of them.
+fn for_all(hint: &str, names: &[String]) -> String {
+    let others = &names[1..];
+    let mut words = hint.split(|it: char| it != '-' && !it.is_ascii_alphanumeric());
+    if others.is_empty() || !words.any(|it| it == names[0]) {
+        return hint.to_owned();
+    }
+    format!("{hint} The same applies to {}.", some(others))
 }
 
 /// The object that sets the managed values of a namespace: those of a subnamespace follow its anchor.
@@ -440,6 +450,25 @@ mod tests {
         let structure = sketch(&["a", "[s] b < a ! BadConfiguration (OverriddenByAncestor): x/y"]);
         let hint = reported(&structure, &settings(), true).remove(0).hint.unwrap();
         assert!(hint.starts_with("Remove the value from the anchor b in a, or ask"), "{hint}");
+    }
+
+    #[test]
+    fn advice_for_one_namespace_of_several_names_the_others() {
+        let hints = |lines: &[&str]| {
+            let findings = check_structure(&sketch(lines), &settings(), true);
+            findings.into_iter().filter_map(|it| it.hint).collect::<Vec<_>>()
+        };
+        let overridden = "BadConfiguration (OverriddenByAncestor): x/y";
+        let lines = ["b", "c", "d"].map(|name| format!("{name} ! {overridden}"));
+        for (lines, end) in [
+            (&[&*lines[0]][..], "change theirs."),
+            (&[&*lines[0], &*lines[1], &*lines[2]], " change theirs. The same applies to c, d."),
+            (&["x < gone", "y < gone"], "--parent PARENT`. The same applies to y."),
+            (&["b ! A (QuotaNotInForce): q", "c ! A (QuotaNotInForce): q"], "stop propagating the quota."),
+        ] {
+            let hints = hints(lines);
+            assert!(hints.len() == 1 && hints[0].ends_with(end), "{hints:?}");
+        }
     }
 
     #[test]
