@@ -68,6 +68,11 @@ impl Finding {
         Self { level: Level::Wrong, hint: Some(hint.into()), ..Self::ok(subject, text) }
     }
 
+    /// A finding for objects whose definition is missing, which is a finding of its own.
+    fn unserved(subject: &str) -> Self {
+        Self::note(subject, "not checked, because a definition is missing")
+    }
+
     /// A finding for something that could not be read: a note if the user lacks the right, otherwise an error.
     fn unread(subject: impl Into<String>, problem: &Problem) -> Self {
         if problem.is_forbidden() {
@@ -125,11 +130,7 @@ async fn check(session: &Session) -> Vec<Finding> {
     findings.extend(account_rights::check(session, &settings).await);
     let is_served =
         !findings.iter().any(|it| it.level == Level::Wrong && it.subject.starts_with("definition "));
-    let trees = if is_served {
-        trees::check(session).await
-    } else {
-        vec![Finding::note("trees", "not checked, because a definition is missing")]
-    };
+    let trees = if is_served { trees::check(session).await } else { vec![Finding::unserved("trees")] };
     // The trees show each condition with a solution, and the HNCConfiguration sums them up.
     if !trees.iter().any(|it| it.subject == "trees" && it.level != Level::Ok) {
         findings.retain(|it| it.subject != installation::NAMESPACES);

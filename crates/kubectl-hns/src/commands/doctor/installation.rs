@@ -89,7 +89,7 @@ pub(super) async fn check(session: &Session, settings: &SharedSettings, now: Tim
     let configs = session.all::<HNCConfiguration>();
     findings.extend(match session.call(configs.get_opt(names::HNC_CONFIGURATION)).await {
         Ok(config) => configuration(config.as_ref()),
-        Err(problem) => vec![Finding::unread("configuration", &problem)],
+        Err(problem) => vec![no_configuration(&problem)],
     });
     findings
 }
@@ -317,11 +317,16 @@ fn elsewhere(answers: bool) -> Finding {
 fn certificate(secret: Option<&Secret>, bundle: Option<&[u8]>, now: i64) -> Finding {
     let name = names::WEBHOOK_CERTIFICATE_SECRET;
     let make = "Make or renew the certificate; the controller does so with --enable-internal-cert-management; otherwise certs/README.md has a recipe, and it is loaded without a restart.";
-    let data = secret.and_then(|it| it.data.as_ref());
-    let Some(data) = data else {
+    let Some(secret) = secret else {
         return Finding::wrong("certificate", format!("there is no Secret {name}"), make);
     };
-    let Some(expires) = data.get("tls.crt").and_then(|it| tls::not_after(&it.0)) else {
+    let data = secret.data.clone().unwrap_or_default();
+    let Some(pem) = data.get("tls.crt").filter(|it| !it.0.is_empty()) else {
+        let text = format!("the Secret {name} has no certificate yet");
+        let hint = "With --enable-internal-cert-management, the leading controller writes it; otherwise certs/README.md has a recipe.";
+        return Finding::wrong("certificate", text, hint);
+    };
+    let Some(expires) = tls::not_after(&pem.0) else {
         return Finding::wrong(
             "certificate",
             format!("tls.crt in the Secret {name} holds no certificate"),
@@ -376,13 +381,18 @@ fn lease((namespace, name): (&str, &str), found: Option<&Lease>, now: Timestamp)
     }
 }
 
+fn no_configuration(problem: &Problem) -> Finding {
+    const SUBJECT: &str = "configuration";
+    if problem.is_not_installed() { Finding::unserved(SUBJECT) } else { Finding::unread(SUBJECT, problem) }
+}
+
 fn configuration(config: Option<&HNCConfiguration>) -> Vec<Finding> {
     let Some(config) = config else {
         return vec![Finding::note("configuration", "none: only roles and rolebindings are propagated")];
     };
+    let all = config.status.as_ref().map_or(&[][..], |it| &it.conditions);
     // Settings are a check of their own.
-    let conditions = config.status.iter().flat_map(|it| &it.conditions);
-    let conditions = conditions.filter(|it| it.reason != conditions::bad_configuration::SETTINGS_REFUSED);
+    let conditions = all.iter().filter(|it| it.reason != conditions::bad_configuration::SETTINGS_REFUSED);
     let finding = |it: &hns_api::Condition| {
         let (subject, hint) = match &*it.type_ {
             conditions::NAMESPACE_CONDITION => (
@@ -400,7 +410,7 @@ fn configuration(config: Option<&HNCConfiguration>) -> Vec<Finding> {
         Finding::wrong(subject, format!("{} ({}): {}", it.type_, it.reason, it.message), hint)
     };
     let findings: Vec<Finding> = conditions.map(finding).collect();
-    if findings.is_empty() { vec![Finding::ok("configuration", "no conditions")] } else { findings }
+    if all.is_empty() { vec![Finding::ok("configuration", "no conditions")] } else { findings }
 }
 
 #[cfg(test)]
@@ -488,6 +498,28 @@ mod tests {
         let [(namespaces, _), (one, changes), (other, shows)] = found[..] else { panic!("{found:?}") };
         assert_eq!((namespaces, one, other), (NAMESPACES, "configuration", "configuration"));
         assert!(changes.contains("set-resource") && !shows.contains("set-resource"), "{found:?}");
+        for (conditions, wanted) in [
+            (vec![], vec![Finding::ok("configuration", "no conditions")]),
+            (vec![condition("BadConfiguration", "SettingsRefused")], vec![]),
+        ] {
+            let status = json!({ "conditions": conditions });
+            let config = of(json!({ "metadata": { "name": "config" }, "status": status }));
+            assert_eq!(configuration(Some(&config)), wanted);
+        }
+    }
+
+    #[test]
+    fn a_configuration_without_its_definition_is_not_checked() {
+        for (code, message, level) in [
+            (404, "404 page not found", Level::Note),
+            (403, "x is forbidden: User \"u\" cannot get resource", Level::Note),
+            (500, "etcd", Level::Wrong),
+        ] {
+            let status = kube::core::Status::failure(message, "").with_code(code);
+            let finding = no_configuration(&Problem::Refused(Box::new(status)));
+            assert_eq!(finding.level, level, "{finding:?}");
+            assert_eq!(finding.text.contains("because a definition is missing"), code == 404, "{finding:?}");
+        }
     }
 
     #[test]
@@ -540,10 +572,17 @@ mod tests {
             assert_eq!(finding.level, level, "{finding:?}");
             assert!(finding.text.contains(said), "{finding:?}");
         }
-        let empty = Secret {
-            data: Some([("tls.crt".to_owned(), ByteString(Vec::new()))].into()),
+        let of = |pem: &[u8]| Secret {
+            data: Some([("tls.crt".to_owned(), ByteString(pem.to_vec()))].into()),
             ..Secret::default()
         };
-        assert!(certificate(Some(&empty), None, 0).text.contains("holds no certificate"));
+        for (secret, said) in [
+            (of(b"x"), "holds no certificate"),
+            (of(b""), "hnc-webhook-server-cert has no certificate yet"),
+            (Secret::default(), "hnc-webhook-server-cert has no certificate yet"),
+        ] {
+            let finding = certificate(Some(&secret), None, 0);
+            assert!(finding.text.contains(said), "{finding:?}");
+        }
     }
 }
