@@ -1,7 +1,7 @@
 //! `version`: prints the versions of the plugin, the controller and the API server.
 
 use clap::Args;
-use hns_cluster::settings;
+use hns_cluster::settings::{Data, VERSION};
 use serde::Serialize;
 
 use crate::failure::Done;
@@ -80,11 +80,21 @@ impl Versions {
             }
         }
         match controller {
-            Ok(Some(data)) => self.controller_version = Some(settings::version(&data).to_owned()),
+            Ok(Some(data)) => match written_by(&data) {
+                Ok(version) => self.controller_version = Some(version),
+                Err(note) => notes.push(note.to_owned()),
+            },
             Ok(None) => notes.push(format!("hns does not run in namespace {}", session.installation().await)),
             Err(problem) => notes.push(format!("the version of the controller cannot be read: {problem}")),
         }
     }
+}
+
+/// The version of the controller that wrote these settings, or why there is none.
+fn written_by(data: &Data) -> Result<String, &'static str> {
+    data.get(VERSION)
+        .cloned()
+        .ok_or("no controller has led yet, so its version is unknown; `kubectl hns doctor` says why")
 }
 
 /// The version of the plugin, in the format of HNC's plugin.
@@ -122,6 +132,7 @@ pub(crate) async fn run(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::published::tests::data;
 
     #[test]
     fn only_another_minor_version_is_a_skew() {
@@ -134,6 +145,8 @@ mod tests {
             assert_eq!(versions(controller).skew().is_some(), differs, "{controller}");
         }
         assert!(Versions::of_plugin().skew().is_none());
+        assert_eq!(written_by(&data("version: v1")).as_deref(), Ok("9.9.9"));
+        assert!(written_by(&Data::new()).unwrap_err().starts_with("no controller has led yet"));
         assert!(versions("1.4.2").text().ends_with("\nController version: 1.4.2\n"));
     }
 }
