@@ -41,6 +41,12 @@ async fn an_installation_in_another_namespace_is_found() {
     let absent = hns("doctor", &[]).await;
     assert!(absent.stdout.starts_with("WRONG  hns: it is not installed in this cluster"), "{absent:?}");
     assert_eq!((absent.code, &*absent.stderr), (Some(1), "Error: 1 thing is wrong\n"), "{absent:?}");
+    for words in ["convert default --to hnc --yes", "convert default --to sub --yes"] {
+        let unknown = hns(words, &[]).await;
+        let hint = "\nThe cluster does not know hnc.x-k8s.io/v1alpha2. Either hns is not installed there";
+        unknown.fails("Error reading namespace default: the API server does not serve this kind\n");
+        assert!(unknown.stderr.contains(hint), "{unknown:?}");
+    }
     let product = Product::install(cluster, options).await.unwrap();
     let replicas = tokio::try_join!(product.start_webhook(), product.start_controller()).unwrap();
     let steps = Steps::of(cluster.admin());

@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep};
 use super::objects::{Findings, kinds, parents};
 use super::tree::{Cluster, Step, Tree};
 use crate::commands::accurate::forms;
+use crate::commands::hierarchy;
 use crate::commands::relocation::{self, ManagedMetadata};
 use crate::configured_kinds;
 use crate::failure::{Done, Problem};
@@ -36,6 +37,8 @@ pub(super) async fn run(
     terminal: &Terminal,
 ) -> Done {
     if !settings.accurate.enabled {
+        // Where hns is not installed, there are no settings.
+        hierarchy::read(session, root).await?;
         return Err(Failure::new(
             "Error: Accurate's API is not enabled in the settings of hns, so there is no tree to convert",
         ));
