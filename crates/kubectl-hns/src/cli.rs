@@ -146,11 +146,10 @@ impl NoCommand {
         let text = self.0.render().to_string();
         if self.is_requested() {
             terminal.print(&text);
-            return ExitCode::SUCCESS;
+            return terminal.end(Ok(()));
         }
         let text = text.strip_prefix("error:").map_or_else(|| text.clone(), |rest| format!("Error:{rest}"));
-        terminal.fail(&crate::Failure::new(text.trim_end()));
-        ExitCode::FAILURE
+        terminal.end(Err(crate::Failure::new(text.trim_end())))
     }
 
     fn is_requested(&self) -> bool {

@@ -1,9 +1,12 @@
 //! The output of commands: results on standard output, everything else on standard error, colours only on terminals.
 
 use std::borrow::Cow;
-use std::io::{IsTerminal, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use crate::Failure;
+use crate::failure::Done;
 
 /// Standard output and standard error of this process.
 #[derive(Debug)]
@@ -14,6 +17,8 @@ pub struct Terminal {
     pub(crate) stderr: Paint,
     /// Whether standard error is a terminal, so that a progress bar is useful.
     pub(crate) watched: bool,
+    /// Why a part of the results could not be written to standard output.
+    unwritten: OnceLock<String>,
 }
 
 /// Whether to use colours.
@@ -86,18 +91,47 @@ impl Terminal {
         let (setting, term) = (variable("NO_COLOR"), variable("TERM"));
         let paint =
             |terminal| Paint { on: wants_colour(no_color, setting.as_deref(), term.as_deref(), terminal) };
-        let (stdout, stderr) = (std::io::stdout().is_terminal(), std::io::stderr().is_terminal());
+        let (stdout, stderr) = (io::stdout().is_terminal(), io::stderr().is_terminal());
         Self {
             paint: paint(stdout),
             stderr: paint(stderr),
             watched: stderr && term.as_deref() != Some("dumb"),
+            unwritten: OnceLock::new(),
         }
+    }
+
+    /// One without colours that nobody watches.
+    #[cfg(test)]
+    pub(crate) fn quiet() -> Self {
+        Self { paint: Paint::NONE, stderr: Paint::NONE, watched: false, unwritten: OnceLock::new() }
     }
 
     /// Prints `text`, which has its own line breaks.
     pub fn print(&self, text: &str) {
+        self.print_to(&mut io::stdout().lock(), text);
+    }
+
+    fn print_to(&self, stream: &mut impl Write, text: &str) {
+        let written = stream.write_all(harmless(text).as_bytes()).and_then(|()| stream.flush());
         // A closed pipe is not an error.
-        let _ = std::io::stdout().lock().write_all(harmless(text).as_bytes());
+        if let Some(error) = written.err().filter(|it| it.kind() != ErrorKind::BrokenPipe) {
+            self.unwritten.get_or_init(|| error.to_string());
+        }
+    }
+
+    /// Prints the failure, if there is one, and returns the exit code. What could not be written is a failure, too.
+    pub fn end(&self, result: Done) -> ExitCode {
+        let written = match self.unwritten.get() {
+            Some(why) => Err(Failure::new(format!("Error: the output cannot be written: {why}"))),
+            None => Ok(()),
+        };
+        match result.and(written) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failure) => {
+                self.fail(&failure);
+                ExitCode::FAILURE
+            }
+        }
     }
 
     /// Prints a line.
@@ -109,19 +143,19 @@ impl Terminal {
     #[expect(clippy::unused_self, reason = "commands print through the terminal they are given")]
     pub(crate) fn note(&self, text: &str) {
         // A failing standard error cannot be reported.
-        let _ = writeln!(std::io::stderr().lock(), "Note: {}", harmless(text));
+        let _ = writeln!(io::stderr().lock(), "Note: {}", harmless(text));
     }
 
     /// Prints a warning on standard error, as warnings of the API server are printed.
     pub(crate) fn warn(&self, text: &str) {
         let warning = self.stderr.ink(Ink::Warning, "Warning:");
-        let _ = writeln!(std::io::stderr().lock(), "{warning} {}", harmless(text));
+        let _ = writeln!(io::stderr().lock(), "{warning} {}", harmless(text));
     }
 
     /// Whether the user can be asked.
     #[expect(clippy::unused_self, reason = "commands ask through the terminal they are given")]
     pub(crate) fn can_ask(&self) -> bool {
-        std::io::stdin().is_terminal()
+        io::stdin().is_terminal()
     }
 
     /// Asks a yes-or-no question; the default is no.
@@ -132,16 +166,16 @@ impl Terminal {
             )
             .with_hint("Use --yes to continue without confirmation."));
         }
-        let mut stream = std::io::stderr().lock();
+        let mut stream = io::stderr().lock();
         let _ = write!(stream, "{} [y/N] ", harmless(question)).and_then(|()| stream.flush());
         let mut answer = String::new();
-        let read = std::io::stdin().read_line(&mut answer);
+        let read = io::stdin().read_line(&mut answer);
         Ok(read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes"))
     }
 
     /// Prints the failure and its hint.
     pub fn fail(&self, failure: &Failure) {
-        let mut stream = std::io::stderr().lock();
+        let mut stream = io::stderr().lock();
         let _ = writeln!(stream, "{}", harmless(&failure.text));
         if let Some(hint) = &failure.hint {
             let _ = writeln!(stream, "{}", harmless(hint));
@@ -161,6 +195,26 @@ mod tests {
         assert!(!wants_colour(true, None, Some("xterm"), true));
         assert!(!wants_colour(false, None, Some("dumb"), true));
         assert!(!wants_colour(false, None, Some("xterm"), false), "a file");
+    }
+
+    #[test]
+    fn output_that_is_lost_is_a_failure_unless_nobody_reads_it() {
+        struct Broken(ErrorKind);
+        impl Write for Broken {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(self.0.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        for (kind, code) in
+            [(ErrorKind::StorageFull, ExitCode::FAILURE), (ErrorKind::BrokenPipe, ExitCode::SUCCESS)]
+        {
+            let terminal = Terminal::quiet();
+            terminal.print_to(&mut Broken(kind), "x\n");
+            assert_eq!(terminal.end(Ok(())), code, "{kind}");
+        }
     }
 
     #[test]

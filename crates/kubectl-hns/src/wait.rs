@@ -156,12 +156,6 @@ mod tests {
         Line::try_parse_from(["x"].into_iter().chain(line.split_whitespace())).unwrap().wait
     }
 
-    const QUIET: Terminal = Terminal {
-        paint: crate::terminal::Paint::NONE,
-        stderr: crate::terminal::Paint::NONE,
-        watched: false,
-    };
-
     #[test]
     fn flags_override_the_default() {
         for (line, usually, wanted) in [
@@ -190,10 +184,11 @@ mod tests {
             looks += 1;
             Ok(if looks == 3 { Progress::Done } else { Progress::missing("x") })
         };
-        until(&QUIET, "it", args("--timeout 1m").deadline(), poll).await.unwrap();
+        until(&Terminal::quiet(), "it", args("--timeout 1m").deadline(), poll).await.unwrap();
         assert_eq!(looks, 3);
         let never = async || Ok(Progress::missing("the label"));
-        let failure = until(&QUIET, "it", args("--timeout 10ms").deadline(), never).await.unwrap_err();
+        let failure =
+            until(&Terminal::quiet(), "it", args("--timeout 10ms").deadline(), never).await.unwrap_err();
         assert_eq!(failure.text, "Error: timed out after 0.01s waiting for it; not yet done: the label");
     }
 

@@ -206,11 +206,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::terminal::Paint;
 
     #[test]
     fn a_silent_webhook_is_not_waited_for_as_long_as_a_stale_cache() {
-        let terminal = Terminal { paint: Paint::NONE, stderr: Paint::NONE, watched: false };
+        let terminal = Terminal::quiet();
         let failed = |message: &str| {
             let status = Status::failure(message, "InternalError").with_code(500);
             Problem::Refused(Box::new(status))
