@@ -118,6 +118,7 @@ fn namespace_or_empty(text: &str) -> Result<String, String> {
 /// A file cannot be read or is invalid, or a name in it does not exist.
 pub(crate) async fn configuration(args: &ConnectionArgs) -> Result<Config, Failure> {
     let read = read(args)?;
+    are_readable(args)?;
     let mut config = match read {
         None => Config::incluster().map_err(|error| Failure::new(format!("Error: {error}")))?,
         Some(kubeconfig) => {
@@ -136,6 +137,21 @@ pub(crate) async fn configuration(args: &ConnectionArgs) -> Result<Config, Failu
     config.default_retry = false;
     config.disable_compression |= Switch::is_on(args.disable_compression);
     Ok(config)
+}
+
+/// Fails if a file that a flag names cannot be read. The library would not say which one it is.
+fn are_readable(args: &ConnectionArgs) -> Result<(), Failure> {
+    for (flag, file) in [
+        ("--certificate-authority", &args.certificate_authority),
+        ("--client-certificate", &args.client_certificate),
+        ("--client-key", &args.client_key),
+    ] {
+        if let Some(file) = file {
+            let read = std::fs::read(file);
+            read.map_err(|error| Failure::new(format!("Error: {flag}: {file} cannot be read: {error}")))?;
+        }
+    }
+    Ok(())
 }
 
 /// The kubeconfig; `None` if there is only a pod's service account.

@@ -162,6 +162,10 @@ async fn what_cannot_be_reached_is_said() {
         );
     }
     assert!(closed.stderr.contains("Check --server"), "{closed:?}");
+    for flag in ["--certificate-authority", "--client-certificate", "--client-key"] {
+        let missing = plugin(&format!("tree -A -s https://127.0.0.1:1 {flag} /nope"), &[]).await.unwrap();
+        missing.fails(&format!("Error: {flag}: /nope cannot be read: No such file"));
+    }
     let faulty = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(faulty.path(), "a: [").unwrap();
     let named = plugin("tree -A", &[("KUBECONFIG", faulty.path().to_str().unwrap())]).await.unwrap();
