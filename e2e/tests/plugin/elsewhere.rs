@@ -165,7 +165,10 @@ async fn a_kind_is_configured(cluster: &Cluster) {
     let get = ["get", "secret", "key", "--namespace=e-child", "--output=jsonpath={.data.value}"];
     assert_eq!(cluster.kubectl().args(get).ok().await.unwrap(), "b3du", "it is its own");
     let yes = hns("config set-resource secrets --mode Propagate --yes");
-    plugin(&yes, &[]).await.unwrap().says("secrets: mode Propagate\n");
+    plugin(&yes, &[]).await.unwrap().says("secrets: mode Propagate; unchanged\n");
+    let enforced = hns("config set-resource roles --mode Propagate");
+    let enforced = plugin(&enforced, &[]).await.unwrap();
+    enforced.says("roles.rbac.authorization.k8s.io: mode Propagate; unchanged\n");
     // Another mode takes copies away.
     let create = ["create", "secret", "generic", "lone", "--namespace=e-other"];
     cluster.kubectl().args(create).ok().await.unwrap();

@@ -164,12 +164,16 @@ async fn set_resource(
     let mode = arguments.mode;
     let present = entries(&object);
     let wanted = target.set(present.clone(), mode, force)?;
-    if !yes && mode != Mode::Ignore {
-        confirm((arguments, &target, mode), session, terminal).await?;
-        session.warnings.omit(LISTED_BY_PLAN);
+    let changes = wanted != present;
+    if changes {
+        if !yes && mode != Mode::Ignore {
+            confirm((arguments, &target, mode), session, terminal).await?;
+            session.warnings.omit(LISTED_BY_PLAN);
+        }
+        write(session, object, wanted.clone()).await?;
     }
-    write(session, object, wanted.clone()).await?;
-    terminal.line(&format!("{}: mode {mode}", target.full_name()));
+    let unchanged = if changes { "" } else { "; unchanged" };
+    terminal.line(&format!("{}: mode {mode}{unchanged}", target.full_name()));
     if let Some(note) = target.unprotected(session, (&present, &wanted), Tense::Made).await {
         terminal.note(&note);
     }

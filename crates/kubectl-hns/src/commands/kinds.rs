@@ -135,7 +135,7 @@ impl Target {
         force: bool,
     ) -> Result<Vec<Value>, Failure> {
         // The webhook refuses an entry that says this.
-        if mode == Mode::Propagate && self.is_enforced() && entries.iter().any(|it| self.is_meant_by(it)) {
+        if mode == Mode::Propagate && self.is_enforced() {
             return Ok(self.remove(entries));
         }
         let mut is_present = false;
@@ -318,7 +318,7 @@ mod tests {
         let entry =
             json!({ "group": "rbac.authorization.k8s.io", "resource": "roles", "mode": "AllowPropagate" });
         assert_eq!(roles.set(vec![entry], Mode::Propagate, false), Ok(Vec::new()));
-        assert_eq!(roles.set(Vec::new(), Mode::Propagate, false).unwrap().len(), 1, "the webhook refuses it");
+        assert_eq!(roles.set(Vec::new(), Mode::Propagate, false), Ok(Vec::new()), "nothing is to be written");
     }
 
     #[test]
