@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Command, FromArgMatches};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate, complete};
+use hns_api::SubnamespaceAnchor;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
 
@@ -19,6 +20,14 @@ use crate::terminal::Paint;
 /// How long a user waits for names of namespaces.
 const PATIENCE: Duration = Duration::from_secs(3);
 
+/// What an argument names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Namespace,
+    /// A subnamespace of the namespace of the request.
+    Subnamespace,
+}
+
 /// The directives of kubectl's protocol: the shell may complete names of files, or may not.
 const FILES: &str = ":0";
 const NO_FILES: &str = ":4";
@@ -29,18 +38,18 @@ pub fn answer(words: &[OsString]) -> Option<String> {
     let (_, words) = words.split_first().filter(|(first, _)| *first == COMMAND)?;
     let words: Vec<OsString> = std::iter::once(program).chain(words).cloned().collect();
     let connection = connection(&words);
-    let candidates = candidates(words, move || namespaces(&connection));
+    let candidates = candidates(words, move |wanted| names(&connection, wanted));
     let directive = if candidates.is_empty() { FILES } else { NO_FILES };
     Some(candidates.iter().map(line).chain([format!("{directive}\n")]).collect())
 }
 
 fn candidates(
     words: Vec<OsString>,
-    namespaces: impl Fn() -> Vec<String> + Clone + Send + Sync + 'static,
+    names: impl Fn(Wanted) -> Vec<String> + Clone + Send + Sync + 'static,
 ) -> Vec<CompletionCandidate> {
     let last = words.len().saturating_sub(1);
     let command = cli::command(Program::of(words.first().map(OsString::as_os_str)));
-    let mut found = complete(&mut with_names(command, &namespaces), words, last, None).unwrap_or_default();
+    let mut found = complete(&mut with_names(command, &names), words, last, None).unwrap_or_default();
     found.retain(|it| !it.is_hide_set());
     found
 }
@@ -51,27 +60,30 @@ fn line(candidate: &CompletionCandidate) -> String {
     format!("{}{help}\n", candidate.get_value().display())
 }
 
-/// The command line with the names of namespaces as values of the arguments that are namespaces.
+/// The command line with names as values of the arguments that are namespaces.
 fn with_names(
     command: Command,
-    namespaces: &(impl Fn() -> Vec<String> + Clone + Send + Sync + 'static),
+    names: &(impl Fn(Wanted) -> Vec<String> + Clone + Send + Sync + 'static),
 ) -> Command {
     // The child of `create` does not exist yet.
     let exists = command.get_name() == "delete";
-    let is_namespace = |arg: &clap::Arg| {
-        arg.get_value_names().is_some_and(|names| {
-            names.iter().any(|it| {
-                ["NAMESPACE", "PARENT", "TEMPLATE"].contains(&it.as_str()) || (exists && it == "CHILD")
-            })
+    let wanted = |arg: &clap::Arg| {
+        arg.get_value_names()?.iter().find_map(|it| match it.as_str() {
+            "NAMESPACE" | "PARENT" | "TEMPLATE" => Some(Wanted::Namespace),
+            "CHILD" if exists => Some(Wanted::Subnamespace),
+            _ => None,
         })
     };
-    let all = || {
-        let namespaces = namespaces.clone();
-        ArgValueCandidates::new(move || namespaces().into_iter().map(CompletionCandidate::new).collect())
+    let all = |wanted| {
+        let names = names.clone();
+        ArgValueCandidates::new(move || names(wanted).into_iter().map(CompletionCandidate::new).collect())
     };
     command
-        .mut_args(|arg| if is_namespace(&arg) { arg.add(all()) } else { arg })
-        .mut_subcommands(|it| with_names(it, namespaces))
+        .mut_args(|arg| match wanted(&arg) {
+            Some(wanted) => arg.add(all(wanted)),
+            None => arg,
+        })
+        .mut_subcommands(|it| with_names(it, names))
 }
 
 /// The connection flags among the words.
@@ -81,11 +93,18 @@ fn connection(words: &[OsString]) -> ConnectionArgs {
     matches.ok().and_then(|it| ConnectionArgs::from_arg_matches(&it).ok()).unwrap_or_default()
 }
 
-/// The names of all namespaces; of that of the request for a user who may not list them; none if the API server does not answer.
-fn namespaces(connection: &ConnectionArgs) -> Vec<String> {
+/// The names of all namespaces, or of that of the request for a user who may not list them; or of the subnamespaces of that. None if the
+/// API server does not answer.
+fn names(connection: &ConnectionArgs, wanted: Wanted) -> Vec<String> {
     let read = async {
         let session = Session::open(connection, Paint::NONE).await.ok()?;
-        match session.list_metadata(&session.all::<Namespace>(), &ListParams::default()).await {
+        let params = ListParams::default();
+        if wanted == Wanted::Subnamespace {
+            let anchors = session.within::<SubnamespaceAnchor>(&session.namespace);
+            let all = session.list_metadata(&anchors, &params).await.ok()?;
+            return Some(all.into_iter().filter_map(|it| it.metadata.name).collect());
+        }
+        match session.list_metadata(&session.all::<Namespace>(), &params).await {
             Ok(all) => Some(all.into_iter().filter_map(|it| it.metadata.name).collect()),
             Err(problem) if problem.is_forbidden() => Some(vec![session.namespace]),
             Err(_) => None,
@@ -102,7 +121,10 @@ mod tests {
 
     #[test]
     fn words_are_completed_with_commands_flags_and_namespaces() {
-        let names = || vec!["acme".to_owned(), "acme-dev".to_owned(), "other".to_owned()];
+        let names = |wanted| match wanted {
+            Wanted::Namespace => ["acme", "acme-dev", "other"].map(str::to_owned).to_vec(),
+            Wanted::Subnamespace => vec!["acme-dev".to_owned()],
+        };
         for (line, wanted) in [
             (&["tr"][..], &["tree"][..]),
             (&["tree", "ac"], &["acme", "acme-dev"]),
@@ -113,7 +135,9 @@ mod tests {
             (&["tree", "--dep"], &["--depth"]),
             (&["tree", "-o", "sv"], &["svg"]),
             (&["create", "ac"], &[]),
-            (&["delete", "acme-"], &["acme-dev"]),
+            (&["delete", "ac"], &["acme-dev"]),
+            (&["delete", "-n", "acme", "ac"], &["acme-dev"]),
+            (&["plan", "delete", "ac"], &["acme", "acme-dev"]),
             (&["sub", "mo"], &["move"]),
             (&["sub", "move", "x", "ot"], &["other"]),
             (&["sub", "create", "ot"], &[]),

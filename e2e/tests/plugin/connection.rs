@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::fixture::{Fixture, namespace, plugin, still};
+use super::fixture::{Fixture, anchor, namespace, plugin, still};
 
 /// A kubeconfig of two contexts, one with a namespace of its own and one without.
 fn kubeconfig(still: &Fixture) -> (tempfile::NamedTempFile, Value) {
@@ -243,6 +243,8 @@ async fn kubectl_completes_names_of_namespaces() {
     let flag = format!("--kubeconfig {}", still.cluster.kubeconfig().display());
     let complete = async |words: &str| plugin(&format!("__complete {words}"), &[]).await.unwrap();
     complete(&format!("tree {flag} c-compl")).await.says("c-complete\n:4\n");
+    still.apply(&[anchor("c-complete", "c-complete-sub", "Ok")]).await;
+    complete(&format!("delete {flag} -n c-complete c-")).await.says("c-complete-sub\n:4\n");
     complete("tree --kubeconfig /nowhere c-compl").await.says(":0\n");
     let commands = complete("des").await;
     assert!(commands.stdout.starts_with("describe\tShow the parent, children"), "{commands:?}");
