@@ -76,6 +76,8 @@ pub(crate) struct PreviewResult {
     pub(crate) pending: Option<usize>,
     /// The forest after the changes, which also has the names of kinds.
     pub(crate) forest: Forest,
+    /// The labels and annotations of namespaces that others above may override, whose hierarchy the user may not read.
+    pub(crate) overridable: BTreeSet<(Name, Box<str>)>,
     pub(crate) notes: Vec<String>,
 }
 
@@ -221,6 +223,7 @@ impl<'a> ClusterPreview<'a> {
         let mut outcome = self.preview.outcome();
         outcome.objects.retain(|it| it.after.is_some() || !missing.contains(&place(it)));
         outcome.namespaces.retain(|it| it.after.is_some() || !not_made.contains(&it.name));
+        let overridable = intents.iter().flat_map(|it| self.overridable(it)).collect();
         let unknown = unknown(&self.hidden, &self.hidden_hierarchies, &self.lacking);
         let pending = (self.knows_the_present && unknown.is_none()).then_some(pending);
         let Self { preview, mut notes, hidden, settings_note, .. } = self;
@@ -246,7 +249,16 @@ impl<'a> ClusterPreview<'a> {
             }
         }
         notes.dedup();
-        Ok(PreviewResult { decisions, outcome, pending, forest: preview.into_forest(), notes })
+        Ok(PreviewResult { decisions, outcome, pending, forest: preview.into_forest(), overridable, notes })
+    }
+
+    /// The labels and annotations of an anchor that namespaces above may override, whose hierarchy the user may not read.
+    fn overridable(&self, intent: &Intent) -> Vec<(Name, Box<str>)> {
+        let Intent::CreateAnchor { parent, child, labels, annotations } = intent else { return Vec::new() };
+        if !self.forest().ancestry(parent).iter().any(|it| self.hidden_hierarchies.contains(it)) {
+            return Vec::new();
+        }
+        labels.iter().chain(annotations.iter()).map(|(key, _)| (child.clone(), key.into())).collect()
     }
 
     /// Decides about a change of the present state. If the user may not read all that the rules need, the API server decides.
@@ -602,6 +614,7 @@ mod tests {
             outcome: Outcome::default(),
             pending: None,
             forest: sketch(&[]).forest(),
+            overridable: BTreeSet::new(),
             notes: Vec::new(),
         };
         let mut allowed = result(Decision::Allowed { warnings: vec!["one".into()] });

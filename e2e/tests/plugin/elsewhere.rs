@@ -3,9 +3,10 @@
 use hns_e2e::process::Signal;
 use hns_e2e::steps::PATIENCE;
 use hns_e2e::{Cluster, Options, Product, Steps, eventually};
+use serde_json::json;
 use tokio::sync::OnceCell;
 
-use super::fixture::{Output, agreed, at_terminal, plugin};
+use super::fixture::{Output, agreed, at_terminal, hierarchy, plugin};
 
 const HOME: &str = "platform-hns";
 const UNKNOWN: &str = "the settings of the installation are not known";
@@ -27,7 +28,8 @@ const COMMANDS: [&str; 9] = [
 async fn an_installation_in_another_namespace_is_found() {
     static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
     let cluster = CLUSTER.get_or_try_init(Cluster::start).await.unwrap();
-    let flags = || vec!["--excluded-namespace=apart".to_owned()];
+    let flags =
+        || ["--excluded-namespace=apart", "--managed-namespace-label=e.test/.*"].map(str::to_owned).into();
     let options = Options {
         namespace: HOME.to_owned(),
         webhook_args: flags(),
@@ -103,6 +105,10 @@ async fn an_installation_in_another_namespace_is_found() {
         let named = hns(&words, &[("HNS_INSTALLATION", variable)]).await;
         assert_eq!((named.code, &*named.stderr), (Some(0), ""), "{words}: {named:?}");
     }
+    let unset = hns("doctor", &[("HNS_INSTALLATION", "nowhere")]).await;
+    let hint = "names namespace platform-hns: unset the variable HNS_INSTALLATION.\n";
+    assert!(unset.code == Some(1) && unset.stdout.contains(hint), "{unset:?}");
+    a_label_is_overridden(cluster).await;
     a_kind_is_configured(cluster).await;
     // A webhook that accepts connections and answers nothing.
     replicas.0.process().signal(Signal::STOP).unwrap();
@@ -120,6 +126,31 @@ async fn an_installation_in_another_namespace_is_found() {
     }
     replicas.0.process().signal(Signal::CONT).unwrap();
     tokio::try_join!(replicas.0.terminate(), replicas.1.terminate()).unwrap();
+}
+
+/// By an ancestor that the user may read, and by one that they may not.
+async fn a_label_is_overridden(cluster: &Cluster) {
+    let hns = async |words: &str| {
+        plugin(&format!("--kubeconfig {} {words}", cluster.kubeconfig().display()), &[]).await.unwrap()
+    };
+    let steps = Steps::of(cluster.admin());
+    let mut above = hierarchy("e-org", "", &[], &[]);
+    above.as_object_mut().unwrap().remove("status");
+    above["spec"] = json!({ "labels": [{ "key": "e.test/level", "value": "low" }] });
+    let apply = cluster.kubectl().args(["apply", "--server-side", "--force-conflicts", "-f", "-"]);
+    apply.stdin(above.to_string()).ok().await.unwrap();
+    let created = hns("create e-over -n e-org --label e.test/level=high --wait").await;
+    let note = "Note: label e.test/level=high has no effect: ancestor e-org sets low\n";
+    assert_eq!((created.code, &*created.stderr), (Some(0), note), "{created:?}");
+    steps.make_admin("e-over", "olga").await.unwrap();
+    let line =
+        "  e-new: label e.test/level=high would be added, unless a namespace above sets another value\n";
+    eventually("olga is admin of e-over", PATIENCE, async || {
+        let plan = hns("plan create e-new -n e-over --label e.test/level=high --as olga").await;
+        if plan.stdout.contains(line) { Ok(()) } else { Err(format!("{plan:?}")) }
+    })
+    .await
+    .unwrap();
 }
 
 /// What is in the way of copies, and what would go, is asked about; what is not in the way of anything goes through as with HNC.

@@ -1,11 +1,13 @@
 //! The preview as data: the output of `-o json`, from which the text is made as well.
 
-use forest::Forest;
+use std::collections::BTreeSet;
+
 use forest::hnc::quota::Resources;
 use forest::preview::{
     AnchorChange, Effect, KeptObject, NamespaceChange, ObjectChange, PairChange, QuotaChange,
     SubNamespaceChange,
 };
+use forest::{Forest, Name};
 use serde::Serialize;
 
 use super::{Decision, PreviewResult};
@@ -79,10 +81,14 @@ pub(crate) struct Values {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Pair {
     pub(crate) key: String,
     #[serde(flatten)]
     pub(crate) values: Values,
+    /// Whether a namespace above, which the user may not read, may set another value.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) may_be_overridden: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -177,7 +183,7 @@ impl Document {
             change,
             verdict: verdict(&result.decisions),
             warnings: warnings.collect(),
-            namespaces: outcome.namespaces.iter().map(namespace).collect(),
+            namespaces: outcome.namespaces.iter().map(|it| namespace(it, &result.overridable)).collect(),
             anchors: outcome.anchors.iter().map(anchor).collect(),
             sub_namespaces: outcome.sub_namespaces.iter().map(sub_namespace).collect(),
             objects: outcome.objects.iter().map(|it| object(&result.forest, it)).collect(),
@@ -296,7 +302,7 @@ fn verdict(decisions: &[Decision]) -> Verdict {
     refusal.or(unknown).unwrap_or(Verdict { outcome: "allowed", ..Verdict::default() })
 }
 
-fn namespace(change: &NamespaceChange) -> Namespace {
+fn namespace(change: &NamespaceChange, overridable: &BTreeSet<(Name, Box<str>)>) -> Namespace {
     let (before, after) = (change.before.as_ref(), change.after.as_ref());
     let action = match (before, after) {
         (None, _) => CREATE,
@@ -318,6 +324,10 @@ fn namespace(change: &NamespaceChange) -> Namespace {
         it.and_then(|it| Some(it.parent.as_ref()?.to_string()))
     };
     shown.parent = change.moves().then(|| Values { before: parent(before), after: parent(after) });
+    let pair = |it: PairChange<'_>| {
+        let may_be_overridden = overridable.contains(&(change.name.clone(), it.0.into()));
+        Pair { may_be_overridden, ..pair(it) }
+    };
     shown.labels = change.labels().into_iter().map(pair).collect();
     shown.annotations = change.annotations().into_iter().map(pair).collect();
     let coming = change.new_conditions().map(|it| condition("comes", it));
@@ -329,6 +339,7 @@ fn pair((key, before, after): PairChange<'_>) -> Pair {
     Pair {
         key: key.to_owned(),
         values: Values { before: before.map(str::to_owned), after: after.map(str::to_owned) },
+        may_be_overridden: false,
     }
 }
 

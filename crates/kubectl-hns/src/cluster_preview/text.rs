@@ -123,7 +123,11 @@ fn pair(name: &str, what: &str, pair: &Pair) -> String {
         (Some(before), Some(after)) => {
             format!("  {name}: {what} {key} would change from {} to {}", printable(before), printable(after))
         }
-        (None, Some(after)) => format!("  {name}: {what} {key}={} would be added", printable(after)),
+        (None, Some(after)) => {
+            let unless =
+                if pair.may_be_overridden { ", unless a namespace above sets another value" } else { "" };
+            format!("  {name}: {what} {key}={} would be added{unless}", printable(after))
+        }
         (before, None) => {
             format!(
                 "  {name}: {what} {key}={} would be removed",
@@ -206,12 +210,17 @@ mod tests {
 
     #[test]
     fn every_effect_has_a_line() {
+        let pair = |key: &str, before, after| {
+            let (key, values) = (key.into(), values(before, after));
+            Pair { key, values, may_be_overridden: false }
+        };
         let mut moved = namespace("n", "change");
         moved.parent = Some(values(Some("a"), None));
         moved.labels = vec![
-            Pair { key: "x".into(), values: values(Some("1"), Some("2")) },
-            Pair { key: "y".into(), values: values(None, Some("2")) },
-            Pair { key: "z".into(), values: values(Some("1"), None) },
+            pair("x", Some("1"), Some("2")),
+            pair("y", None, Some("2")),
+            pair("z", Some("1"), None),
+            Pair { may_be_overridden: true, ..pair("u", None, Some("2")) },
         ];
         let mut new = namespace("new", "create");
         new.parent = Some(values(None, Some("n")));
@@ -249,6 +258,7 @@ Namespaces:
   n: label x would change from 1 to 2
   n: label y=2 would be added
   n: label z=1 would be removed
+  n: label u=2 would be added, unless a namespace above sets another value
   n: condition T (R) would appear: why
   gone would be deleted, with everything in it (objects of propagated kinds: 1)
   new would be created

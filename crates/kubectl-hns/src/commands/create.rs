@@ -220,9 +220,23 @@ async fn create(
             terminal.line(&format!("The {child:?} subnamespace anchor in {parent:?} namespace is unchanged"));
         }
     }
-    if !wait.is_wanted(false) {
-        return Ok(());
+    if wait.is_wanted(false) {
+        wait_for((parent, child), wait, session, terminal).await?;
+        for note in overridden(anchor, child, session).await {
+            terminal.note(&note);
+        }
     }
+    Ok(())
+}
+
+/// Waits until the subnamespace is there, with all copies.
+async fn wait_for(
+    (parent, child): (&str, &str),
+    wait: &WaitArgs,
+    session: &Session,
+    terminal: &Terminal,
+) -> Done {
+    let anchors = session.within::<SubnamespaceAnchor>(parent);
     let (what, deadline) = (format!("namespace {child}"), wait.deadline());
     until(terminal, &what, deadline, async || {
         let seen = session.call(anchors.get(child)).await;
@@ -237,6 +251,37 @@ async fn create(
         terminal.note(note);
     }
     Ok(())
+}
+
+/// Notes on the labels and annotations of the anchor that namespaces above override, as far as the user may read the namespace.
+async fn overridden(anchor: &SubnamespaceAnchor, child: &str, session: &Session) -> Vec<String> {
+    let SubnamespaceAnchorSpec { labels, annotations } = &anchor.spec;
+    if labels.is_none() && annotations.is_none() {
+        return Vec::new();
+    }
+    let Ok((present, hierarchy)) = hierarchy::find(session, child).await else { return Vec::new() };
+    let conditions = hierarchy.as_ref().map_or(&[][..], hierarchy::conditions);
+    let notes = [("label", labels, present.labels), ("annotation", annotations, present.annotations)];
+    let notes = notes.into_iter().flat_map(|(what, wanted, present)| {
+        let (wanted, present) = (wanted.iter().flatten(), present.unwrap_or_default());
+        wanted.filter_map(|it| without_effect(what, it, &present, conditions)).collect::<Vec<_>>()
+    });
+    notes.collect()
+}
+
+/// A note if the namespace has another value than the anchor says, with the ancestor that a condition names.
+fn without_effect(
+    what: &str,
+    KeyValue { key, value }: &KeyValue,
+    present: &BTreeMap<String, String>,
+    conditions: &[Value],
+) -> Option<String> {
+    let set = present.get(key).filter(|it| *it != value)?;
+    let start = format!("{key}={value} (ancestor \"");
+    let mut messages = conditions.iter().filter_map(|it| it["message"].as_str());
+    let ancestor = messages.find_map(|it| it.split_once(&start)?.1.split('"').next());
+    let above = ancestor.map_or("a namespace above".to_owned(), |it| format!("ancestor {it}"));
+    Some(format!("{what} {key}={value} has no effect: {above} sets {set}"))
 }
 
 /// Whether the anchor exists, maybe before its namespace.
@@ -379,6 +424,23 @@ mod tests {
         }
         let ends = anchor(&json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" }), &json!({}));
         assert!(!is_unchanged(&anchor(&json!({}), &json!({})), &ends));
+    }
+
+    #[test]
+    fn a_value_that_an_ancestor_overrides_has_no_effect() {
+        let message = "These managed values are overridden from above: k=v (ancestor \"top\" says \"w\")";
+        let conditions = [json!({ "reason": "X", "message": "x" }), json!({ "message": message })];
+        let wanted = KeyValue { key: "k".into(), value: "v".into() };
+        for (present, conditions, note) in [
+            (Some("w"), &conditions[..], Some("label k=v has no effect: ancestor top sets w")),
+            (Some("w"), &[], Some("label k=v has no effect: a namespace above sets w")),
+            (Some("v"), &[], None),
+            (None, &[], None),
+        ] {
+            let present = present.map(|it| ("k".to_owned(), it.to_owned())).into_iter().collect();
+            let found = without_effect("label", &wanted, &present, conditions);
+            assert_eq!(found.as_deref(), note, "{present:?}");
+        }
     }
 
     #[test]

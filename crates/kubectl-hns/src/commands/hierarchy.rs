@@ -99,7 +99,10 @@ fn changeable(
 }
 
 /// The metadata of the namespace, as far as the user may read it, and the object.
-async fn find(session: &Session, namespace: &str) -> Result<(ObjectMeta, Option<DynamicObject>), Failure> {
+pub(super) async fn find(
+    session: &Session,
+    namespace: &str,
+) -> Result<(ObjectMeta, Option<DynamicObject>), Failure> {
     let namespaces = session.all::<Namespace>();
     let metadata = match session.call(namespaces.get_metadata(namespace)).await {
         Ok(found) => found.metadata,
