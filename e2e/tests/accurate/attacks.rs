@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::scene::{
-    BINDINGS, CREATED_BY, FORMS, FROM, PROPAGATE, QUOTAS, TYPE, annotation, at, label, namespace, path,
-    scene, send,
+    BINDINGS, CREATED_BY, FORMS, FROM, MANAGED, PROPAGATE, QUOTAS, TYPE, annotation, at, label, namespace,
+    path, scene, send,
 };
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -162,6 +162,22 @@ async fn who_keeps_changing_a_namespace_delays_neither_its_labels_nor_its_deleti
     println!("stalled after {:?}", began.elapsed());
     assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
     tasks.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_hierarchy_configuration_sets_no_label_of_a_sub_namespace() {
+    let scene = scene().await;
+    scene.create_namespace("hc-root", json!({ TYPE: "root", MANAGED: "restricted" })).await;
+    scene.create_sub("hc-root", "hc-sub", json!({})).await;
+    scene.until(&namespace("hc-sub"), "is labelled", |it| label(it, MANAGED) == "restricted").await;
+    let tenant = scene.tenant("hc-tenant", "hc-sub").await;
+    let asked = json!({
+        "apiVersion": "hnc.x-k8s.io/v1alpha2", "kind": "HierarchyConfiguration", "metadata": { "name": "hierarchy" },
+        "spec": { "labels": [{ "key": MANAGED, "value": "privileged" }] },
+    });
+    let place = path(("/apis/hnc.x-k8s.io/v1alpha2", "hierarchyconfigurations"), "hc-sub", "");
+    let refused = send(&tenant, "POST", &place, asked).await.unwrap_err().to_string();
+    assert!(refused.contains("is in a hierarchy of accurate.cybozu.com"), "{refused}");
 }
 
 /// A binding gives access until it is gone, and some fields of a quota cannot be changed.

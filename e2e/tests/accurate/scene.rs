@@ -35,6 +35,9 @@ propagateLabelKeyExcludes: ['*kubernetes.io/*']
 propagateAnnotationKeyExcludes: ['*kubernetes.io/*']
 ";
 
+/// A label that flows downstream, and is managed in HNC's hierarchy.
+pub(crate) const MANAGED: &str = "level.test/x";
+
 /// Who makes the changes: somebody who runs the namespaces of a company, and is no administrator of the cluster.
 const BOSS: &str = "boss";
 
@@ -80,6 +83,8 @@ async fn install() -> Result<Installation> {
     let options = Options {
         manifests: Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/accurate.yaml"),
         accurate: Some(settings(CONFIG)),
+        webhook_args: vec![format!("--managed-namespace-label={MANAGED}")],
+        controller_args: vec![format!("--managed-namespace-label={MANAGED}")],
         ..Options::default()
     };
     let product = Product::install(cluster, options).await?;

@@ -26,6 +26,20 @@ impl Forest {
         self.accurate.settings().is_some() && self.id(name).is_some_and(is_in)
     }
 
+    /// Whether Accurate alone sets labels and annotations of the namespace: its labels give it a place there, and it has no edges
+    /// in HNC's hierarchy. If it has some, Accurate sets none.
+    pub(crate) fn is_marked_by_accurate(&self, id: Id) -> bool {
+        let has_edges = self.tree.upstream(id).is_some() || !self.tree.downstream(id).is_empty();
+        self.accurate.settings().is_some() && !has_edges && labels_of(self, id).has_place()
+    }
+
+    /// Whether the `HierarchyConfiguration` of the namespace sets labels or annotations.
+    pub(crate) fn is_marked_by_hnc(&self, name: &str) -> bool {
+        let requested = self.id(name).and_then(|id| self.requested(id));
+        requested
+            .is_some_and(|(labels, annotations)| labels.iter().chain(annotations.iter()).next().is_some())
+    }
+
     /// The namespace above all others in Accurate's hierarchy, if `parent` is the parent of `name` there.
     pub(crate) fn accurate_top(&self, name: &str, parent: &str) -> Option<&Name> {
         let id = self.id(name)?;

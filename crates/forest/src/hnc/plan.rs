@@ -16,7 +16,7 @@ mod restrictions;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::marks::{Labelling, asked_for, labels_below, managed, wanted_labels};
+pub(crate) use self::marks::{Labelling, asked_for, labels_below, managed, sets_no_managed, wanted_labels};
 pub(crate) use self::place::{Decision, Place, Reach, is_forsaken, reach};
 use crate::core::change::Scope;
 use crate::core::labels::Labels;

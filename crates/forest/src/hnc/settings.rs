@@ -106,9 +106,9 @@ impl Settings {
         Ok(self)
     }
 
-    /// Whether the hierarchy manages this label of namespaces. Its own keys are never managed by a pattern.
+    /// Whether the hierarchy manages this label of namespaces. The keys of a hierarchy are never managed by a pattern.
     pub fn is_managed_label(&self, key: &str) -> bool {
-        !key.contains(keys::GROUP) && self.managed_labels.is_match(key)
+        !is_of_a_hierarchy(key) && self.managed_labels.is_match(key)
     }
 
     /// The patterns of managed labels, then those of managed annotations, with anchors: `^(?:…)$`.
@@ -116,9 +116,9 @@ impl Settings {
         [self.managed_labels.patterns(), self.managed_annotations.patterns()]
     }
 
-    /// Whether the hierarchy manages this annotation of namespaces. Its own keys are never managed by a pattern.
+    /// Whether the hierarchy manages this annotation of namespaces.
     pub fn is_managed_annotation(&self, key: &str) -> bool {
-        !key.contains(keys::GROUP) && self.managed_annotations.is_match(key)
+        !is_of_a_hierarchy(key) && self.managed_annotations.is_match(key)
     }
 
     /// Whether propagation ignores this label or annotation of objects: it is neither copied nor compared.
@@ -154,6 +154,10 @@ impl Settings {
     pub fn is_managed(&self, namespace: &str) -> bool {
         self.namespaces.contains(namespace)
     }
+}
+
+fn is_of_a_hierarchy(key: &str) -> bool {
+    [keys::GROUP, crate::accurate::keys::GROUP].iter().any(|group| key.contains(group))
 }
 
 #[cfg(test)]

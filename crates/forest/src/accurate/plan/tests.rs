@@ -427,6 +427,44 @@ fn labels_and_annotations_come_from_upstream_and_from_the_form() {
     );
 }
 
+/// Otherwise the two halves of the controller would replace each other's values without end.
+#[test]
+fn labels_and_annotations_here_are_none_of_the_other_hierarchys() {
+    for (place, is_accurates) in [
+        ("r root", true),
+        ("s ^r", true),
+        ("t template", true),
+        ("i ~t", true),
+        ("n", false),
+        // Nothing is set here.
+        ("s accurate.cybozu.com/parent=", false),
+    ] {
+        let mut forest = draw(&format!("r root, t template, {place} zone=set"));
+        let name = place.split(' ').next().unwrap();
+        let pairs = |key: &str| [(key, "asked")].into_iter().collect();
+        let asked = HierarchyFact {
+            version: version("h"),
+            labels: pairs("tier"),
+            annotations: pairs("owner"),
+            ..HierarchyFact::default()
+        };
+        forest.apply(hnc::Fact::Hierarchy(name.into(), asked));
+        let plan = crate::plan::plan(&forest, name, &Scope::structure());
+        let keys = plan.actions().filter_map(|action| match action {
+            crate::plan::Action::PatchNamespace { labels, annotations, .. } => {
+                let set = labels.set.keys().chain(annotations.set.keys());
+                Some(set.chain(&labels.remove).filter(|key| !key.contains("hnc.x-k8s.io")).cloned())
+            }
+            _ => None,
+        });
+        let keys: Vec<String> = keys.flatten().collect();
+        let wanted: &[&str] = if is_accurates { &[] } else { &["tier", "owner", "zone"] };
+        assert_eq!(keys, wanted, "{place}");
+        let told = format!("{:?}", plan.report).contains("is in a hierarchy of accurate.cybozu.com: tier");
+        assert_eq!(told, is_accurates, "{place}: {:?}", plan.report);
+    }
+}
+
 #[test]
 fn a_form_has_its_namespace_or_says_why_not() {
     let finalizer = keys::FINALIZER;

@@ -58,13 +58,19 @@ fn anchor_missing(forest: &Forest, id: Id) -> Option<Condition> {
 fn illegal_keys(forest: &Forest, id: Id) -> Vec<Condition> {
     let Some(hierarchy) = forest.hierarchy(id) else { return Vec::new() };
     let settings = forest.settings();
-    let labels = hierarchy.labels().iter().map(|(key, _)| key).filter(|key| !settings.is_managed_label(key));
-    let annotations =
-        hierarchy.annotations().iter().map(|(key, _)| key).filter(|key| !settings.is_managed_annotation(key));
+    let is_accurates = forest.is_marked_by_accurate(id);
+    let is_illegal = |which: Labelling, key: &str| is_accurates || !which.manages(settings, key);
+    let labels = hierarchy.labels().iter().map(|(key, _)| key);
+    let labels = labels.filter(|key| is_illegal(Labelling::Labels, key));
+    let annotations = hierarchy.annotations().iter().map(|(key, _)| key);
+    let annotations = annotations.filter(|key| is_illegal(Labelling::Annotations, key));
     let illegal = |reason, what, keys: Vec<&str>| {
-        (!keys.is_empty()).then(|| {
-            Condition::new(reason, format!("Not managed {what}, and so not applied: {}", keys.join(", ")))
-        })
+        let why = if is_accurates {
+            "Not applied, because the namespace is in a hierarchy of accurate.cybozu.com".to_owned()
+        } else {
+            format!("Not managed {what}, and so not applied")
+        };
+        (!keys.is_empty()).then(|| Condition::new(reason, format!("{why}: {}", keys.join(", "))))
     };
     illegal(Reason::IllegalManagedLabel, "as labels in this cluster", labels.collect())
         .into_iter()

@@ -2,7 +2,8 @@
 //!
 //! These are the tree labels, the included label, the marker of parents, and the managed labels and annotations of the hierarchy
 //! (section 3.1 of docs/compatibility.md). Other labels stay, and so do labels with a managed key for which the hierarchy has no
-//! value and which neither HNC nor the controller has set.
+//! value and which neither HNC nor the controller has set. In a namespace of Accurate's, managed labels and annotations are
+//! Accurate's alone.
 
 use std::borrow::Cow;
 use std::cell::{LazyCell, OnceCell};
@@ -97,13 +98,13 @@ pub(super) fn changes(forest: &Forest, id: Id) -> Marks {
         Default::default()
     };
     let settings = forest.settings();
-    let external = forest.is_external(id);
+    let is_others = sets_no_managed(forest, id);
     let own_label = |key: &str| is_own_label(forest, id, key);
     let own_annotation = |key: &str| match key {
         _ if !forest.is_managed(id) => false,
         ANCESTRY => true,
         INITIAL_ADMIN => settings.initial_admin.is_some(),
-        _ => !external && settings.is_managed_annotation(key) && !seen.foreign().annotations.contains(key),
+        _ => !is_others && settings.is_managed_annotation(key) && !seen.foreign().annotations.contains(key),
     };
     Marks {
         version: seen.version.get(),
@@ -124,13 +125,18 @@ fn is_own_label(forest: &Forest, id: Id, key: &str) -> bool {
         EXCLUDED => !settings.is_listed(forest.name(id)),
         _ if !forest.is_managed(id) => false,
         HAS_CHILDREN => true,
-        _ if forest.is_external(id) => false,
-        _ if key.ends_with(TREE_LABEL) => true,
+        _ if key.ends_with(TREE_LABEL) => !forest.is_external(id),
+        _ if sets_no_managed(forest, id) => false,
         _ => {
             let foreign = |seen: &Namespace| seen.foreign().labels.contains(key);
             settings.is_managed_label(key) && !forest.namespace(id).is_some_and(foreign)
         }
     }
+}
+
+/// Whether others decide the managed labels and annotations of a namespace.
+pub(crate) fn sets_no_managed(forest: &Forest, id: Id) -> bool {
+    forest.is_external(id) || forest.is_marked_by_accurate(id)
 }
 
 fn edit<'a>(
@@ -172,7 +178,7 @@ fn wanted(forest: &Forest, id: Id, path: &[Id], seen: &Namespace) -> (Pairs, Pai
         labels.insert(HAS_CHILDREN.into(), "true".into());
     }
     let mut annotations = Pairs::new();
-    if seen.external_manager().is_none() {
+    if seen.external_manager().is_none() && !forest.is_marked_by_accurate(id) {
         labels.extend(managed(forest, path, Labelling::Labels).into_iter().map(|(key, it)| (key, it.value)));
         annotations = managed(forest, path, Labelling::Annotations)
             .into_iter()
@@ -210,7 +216,7 @@ pub(crate) fn labels_below<'a>(
             INCLUDED => Some("true".to_owned()),
             HAS_CHILDREN => has_children(forest, id).then(|| "true".to_owned()),
             _ if key.ends_with(TREE_LABEL) => tree_label(forest, &path, key.strip_suffix(TREE_LABEL)?),
-            _ if !forest.is_external(id) && forest.settings().is_managed_label(key) => {
+            _ if !sets_no_managed(forest, id) && forest.settings().is_managed_label(key) => {
                 let values = managed_values.get_or_init(|| managed(forest, &path, Labelling::Labels));
                 values.get(key).map(|it| it.value.clone())
             }

@@ -162,6 +162,7 @@ impl Review<'_> {
 
     fn concluded(&self, mut warnings: Vec<String>) -> Check<Verdict> {
         self.user_may_change_the_rest()?;
+        self.sets_nothing_of_accurates()?;
         self.overrides_nothing_below()?;
         warnings.extend(self.is_reverted());
         Ok(Verdict::warn(warnings))
@@ -442,6 +443,22 @@ impl Review<'_> {
             }
         }
         in_one_hierarchy(self.forest, [namespace, parent])
+    }
+
+    /// Accurate sets the labels and annotations of the namespaces in its hierarchy. What is there already may be removed.
+    fn sets_nothing_of_accurates(&self) -> Check {
+        let Request { namespace, old, new, .. } = self.request;
+        let adds = |old: &[_], new: &[_]| new.iter().any(|pair| !old.contains(pair));
+        let is_added = adds(&old.labels, &new.labels) || adds(&old.annotations, &new.annotations);
+        if !is_added || !self.forest.is_in_accurate(namespace) {
+            return Ok(());
+        }
+        Err(Denial::forbidden(format!(
+            "namespace {namespace:?} is in a hierarchy of accurate.cybozu.com, which sets its labels and annotations, so they cannot be \
+             set in spec.labels and spec.annotations here; set them on the root or the template of that hierarchy, or in the \
+             SubNamespace"
+        ))
+        .into())
     }
 
     fn presence(&self, name: &Name) -> Check<Presence> {

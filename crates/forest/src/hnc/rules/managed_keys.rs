@@ -101,7 +101,9 @@ mod tests {
     fn own_keys_are_never_managed() {
         let settings =
             Settings::new("hnc-system", [""; 0], ".*").unwrap().managing(&[".*"], &[".*"]).unwrap();
-        for key in ["hnc.x-k8s.io/included-namespace", "a.tree.hnc.x-k8s.io/depth"] {
+        for key in
+            ["hnc.x-k8s.io/included-namespace", "a.tree.hnc.x-k8s.io/depth", "accurate.cybozu.com/parent"]
+        {
             assert!(check(&settings, &pairs(&[(key, "true")]), &[]).is_err(), "{key}");
             assert!(check(&settings, &[], &pairs(&[(key, "true")])).is_err(), "{key}");
         }

@@ -272,6 +272,61 @@ fn nobody_gets_power_over_namespaces_that_wait_for_another() {
     assert_eq!(create(&forest, "gone"), "ok", "a normal namespace passes nothing on");
 }
 
+#[test]
+fn the_labels_of_a_namespace_are_set_in_one_hierarchy() {
+    let pairs = || vec![("tier".to_owned(), "gold".to_owned())];
+    let set = |forest: &Forest, namespace: &str, [old, new]: [(&[_], &[_]); 2]| {
+        let spec = |(labels, annotations): (&[_], &[_])| hierarchy::Spec {
+            labels: labels.to_vec(),
+            annotations: annotations.to_vec(),
+            ..Default::default()
+        };
+        let request = hierarchy::Request {
+            operation: Operation::Update,
+            namespace: namespace.into(),
+            user: User::default(),
+            old: spec(old),
+            new: spec(new),
+            terminating: false,
+        };
+        let admin = [(Question::IsAdmin(namespace.into()), Answer::Yes)].into();
+        match hierarchy::review(forest, &request, &admin) {
+            Verdict::Deny(denial) => denial.message,
+            verdict => format!("{verdict:?}"),
+        }
+    };
+    let mut forest = draw("r root, s ^r, t template, i ~t, n");
+    let (pair, other) = (pairs(), vec![("owner".to_owned(), "jane".to_owned())]);
+    let (nothing, labels, annotations) = ((&[][..], &[][..]), (&pair[..], &[][..]), (&[][..], &other[..]));
+    for (name, change, is_refused) in [
+        ("r", [nothing, labels], true),
+        ("s", [nothing, labels], true),
+        ("s", [nothing, annotations], true),
+        ("t", [nothing, annotations], true),
+        ("i", [nothing, labels], true),
+        ("n", [nothing, labels], false),
+        ("n", [nothing, annotations], false),
+        // What slipped through may go, and changes nothing else.
+        ("s", [labels, nothing], false),
+        ("s", [labels, labels], false),
+    ] {
+        let said = set(&forest, name, change);
+        let refused = format!("namespace {name:?} is in a hierarchy of accurate.cybozu.com, which sets its");
+        assert_eq!(said.starts_with(&refused), is_refused, "{name}: {said}");
+        assert!(is_refused || said.starts_with("Allow"), "{name}: {said}");
+    }
+    let asks = |labels: Vec<(String, String)>| {
+        let version = crate::accurate::world::version("h");
+        crate::HierarchyFact { version, labels: labels.into_iter().collect(), ..Default::default() }
+    };
+    forest.apply(crate::hnc::Fact::Hierarchy("n".into(), asks(pairs())));
+    for new in ["n root", "n ^r", "n ~t"] {
+        let said = update(&forest, "n", new);
+        assert!(said.starts_with("the HierarchyConfiguration of namespace \"n\" sets labels"), "{said}");
+    }
+    assert_eq!(update(&forest, "n", "n team=red"), "ok");
+}
+
 /// Of these, both would be allowed: neither sees the other yet.
 #[test]
 fn changes_at_the_same_moment_block_each_other() {

@@ -3,7 +3,7 @@
 //! The controller restores them, but a moment later. A user who may patch a namespace must not use that moment.
 
 use super::{Request, Review};
-use crate::hnc::plan::{Labelling, managed};
+use crate::hnc::plan::{Labelling, managed, sets_no_managed};
 use crate::hnc::rules::{Check, Denial, hierarchy};
 
 impl Review<'_> {
@@ -27,7 +27,9 @@ impl Review<'_> {
             return Ok(());
         }
         hierarchy::structure_is_known(forest)?;
-        let Some(id) = forest.existing(name).filter(|id| !forest.is_external(*id)) else { return Ok(()) };
+        let Some(id) = forest.existing(name).filter(|id| !sets_no_managed(forest, *id)) else {
+            return Ok(());
+        };
         let values = managed(forest, &forest.labelling(id), which);
         let wrong = changed.find_map(|key| {
             values.get(key).filter(|it| new.get(key) != Some(&*it.value)).map(|it| (key, it))
