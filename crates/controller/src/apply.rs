@@ -126,8 +126,8 @@ impl Applier<'_> {
     pub(crate) async fn apply_accurate(&self, action: &Action<AccurateAction>) -> WriteResult {
         let writer = AccurateWriter { client: self.client, namespace: self.namespace };
         match action {
-            Action::Dialect(AccurateAction::ApplyNamespace { version, labels, annotations }) => {
-                Box::pin(writer.apply_namespace(version, labels, annotations)).await
+            Action::Dialect(AccurateAction::ApplyNamespace { version, edge, labels, annotations }) => {
+                Box::pin(writer.apply_namespace((version, edge), labels, annotations)).await
             }
             Action::Dialect(AccurateAction::CreateNamespace { child }) => {
                 writer.create_namespace(child).await.into()
@@ -215,9 +215,13 @@ fn precondition(version: &Version) -> Value {
     json!({ "uid": version.uid, "resourceVersion": version.resource_version })
 }
 
+/// How often a write is repeated at once after conflicts: a user can change an object all the time. The last time it is for any version,
+/// and follows the look at what the object says.
+const REPETITIONS: usize = 8;
+
 /// Sends a patch that names a version of its object, and after a conflict once more with the `uid` alone: a user can change an object
-/// all the time. So the fields of the patch must be the controller's alone. Others add finalizers too, so these are replaced in the
-/// named version only.
+/// all the time. So the fields of the patch must be the controller's alone; for others, see [`where_unmoved`]. Others add finalizers too, so
+/// these are replaced in the named version only.
 async fn despite_changes<T, R>(patch: &mut Value, send: impl Fn(Value) -> R) -> kube::Result<T>
 where
     R: Future<Output = kube::Result<T>>,
@@ -229,6 +233,32 @@ where
     {
         metadata.remove("resourceVersion");
         return send(patch.clone()).await;
+    }
+    answer
+}
+
+/// The same for a patch with fields that users change too. After a conflict, `look` reads the object: its version, or `None` if the patch
+/// would undo what a user has changed since it was planned. Then the conflict stays, and the plan is made again.
+async fn where_unmoved<T, R, L>(
+    patch: &mut Value,
+    send: impl Fn(Value) -> R,
+    look: impl Fn() -> L,
+) -> kube::Result<T>
+where
+    R: Future<Output = kube::Result<T>>,
+    L: Future<Output = kube::Result<Option<Version>>>,
+{
+    let mut answer = send(patch.clone()).await;
+    for repetition in 1..=REPETITIONS {
+        if !matches!(&answer, Err(kube::Error::Api(status)) if status.code == 409) {
+            break;
+        }
+        let Some(now) = look().await? else { break };
+        patch["metadata"]["resourceVersion"] = json!(now.resource_version);
+        if let Some(metadata) = patch["metadata"].as_object_mut().filter(|_| repetition == REPETITIONS) {
+            metadata.remove("resourceVersion");
+        }
+        answer = send(patch.clone()).await;
     }
     answer
 }

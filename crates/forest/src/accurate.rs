@@ -21,5 +21,6 @@ pub mod why;
 pub(crate) mod world;
 
 pub use fact::{Fact, Stalled, SubNamespaceFact, SubNamespaceStatus};
+pub use place::has_edge;
 pub use plan::AccurateAction;
 pub use settings::Settings;

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use forest::accurate::{Fact as AccurateFact, SubNamespaceStatus, keys};
-use forest::{Fact, Name, Version};
+use forest::accurate::{Fact as AccurateFact, SubNamespaceStatus, has_edge, keys};
+use forest::{EdgeKind, Fact, Name, Version};
 use hns_api::accurate::{SubNamespace, conditions, names};
 use hns_api::conditions::STATUS_TRUE;
 use hns_api::labels;
@@ -22,10 +22,14 @@ use serde_json::{Value, json};
 use super::copies::NO_MANAGERS;
 use super::outcome::{Outcome, WriteResult, is_too_large};
 use super::structure::{delete_child, is_gone};
-use super::{despite_changes, precondition, stop_if_not_found};
+use super::{despite_changes, precondition, stop_if_not_found, where_unmoved};
 use crate::definitions;
 
 type Pairs = BTreeMap<String, String>;
+/// The edge of a namespace to the one from which its labels come.
+type Edge = (EdgeKind, Name);
+/// The state of a namespace for which a write is planned.
+type Planned<'a> = (&'a Version, &'a Edge);
 
 /// Applies by force, as Accurate does.
 pub(super) fn apply_params() -> PatchParams {
@@ -50,30 +54,30 @@ pub(super) struct AccurateWriter<'a> {
 impl AccurateWriter<'_> {
     pub(super) async fn apply_namespace(
         &self,
-        version: &Version,
+        planned: Planned<'_>,
         labels: &Pairs,
         annotations: &Pairs,
     ) -> WriteResult {
-        match self.try_to_apply(version, labels, annotations).await {
+        match self.try_to_apply(planned, labels, annotations).await {
             // Users can fill its annotations. Labels restrict, so they do not wait; annotations stay as they were applied.
             Err(kube::Error::Api(status)) if status.code == 422 && !annotations.is_empty() => {
-                WriteResult::refused_in_part(status, self.apply_labels(version, labels).await)
+                WriteResult::refused_in_part(status, self.apply_labels(planned, labels).await)
             }
             applied => applied.into(),
         }
     }
 
-    async fn apply_labels(&self, version: &Version, labels: &Pairs) -> Result<Fact, kube::Error> {
+    async fn apply_labels(&self, planned: Planned<'_>, labels: &Pairs) -> Result<Fact, kube::Error> {
         let live = namespaces(self.client).get_metadata(self.namespace).await?.metadata;
         let applied = ingest::namespace(&live).applied.annotations;
         let mut kept = live.annotations.unwrap_or_default();
         kept.retain(|key, _| applied.contains(&**key));
-        self.try_to_apply(version, labels, &kept).await
+        self.try_to_apply(planned, labels, &kept).await
     }
 
     async fn try_to_apply(
         &self,
-        version: &Version,
+        (version, edge): Planned<'_>,
         labels: &Pairs,
         annotations: &Pairs,
     ) -> Result<Fact, kube::Error> {
@@ -82,13 +86,16 @@ impl AccurateWriter<'_> {
         metadata["labels"] = json!(labels);
         metadata["annotations"] = json!(annotations);
         let mut object = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": metadata });
-        match self.apply(&mut object).await {
+        match self.apply(&mut object, edge).await {
             // Users can fill it with managers; policies limit its other parts.
             Err(kube::Error::Api(status)) if is_too_large(&status.message) => {
                 let managers = managers_of(self.client, self.namespace).await?;
                 let emptied = self.set_managers(version, managers).await?;
-                object["metadata"]["resourceVersion"] = json!(emptied.resource_version);
-                self.apply(&mut object).await
+                let now = has_edge(emptied.labels.as_ref(), edge).then(|| ingest::version(&emptied));
+                // If it has moved, this is a conflict.
+                let named = &now.as_ref().unwrap_or(version).resource_version;
+                object["metadata"]["resourceVersion"] = json!(named);
+                self.apply(&mut object, edge).await
             }
             applied => applied,
         }
@@ -112,9 +119,14 @@ impl AccurateWriter<'_> {
         Ok(Fact::Namespace(ingest::namespace(&created.metadata)))
     }
 
-    async fn apply(&self, object: &mut Value) -> Result<Fact, kube::Error> {
+    /// The labels are those of one place, and name it. So nothing is applied to a namespace that has another place by now.
+    async fn apply(&self, object: &mut Value, edge: &Edge) -> Result<Fact, kube::Error> {
         let send = |object| self.patch(apply_params(), Patch::Apply(object));
-        let mut applied = despite_changes(object, send).await?;
+        let look = || async {
+            let live = namespaces(self.client).get_metadata(self.namespace).await?.metadata;
+            Ok(has_edge(live.labels.as_ref(), edge).then(|| ingest::version(&live)))
+        };
+        let mut applied = where_unmoved(object, send, look).await?;
         if let Some(managers) = without_unknown(&applied) {
             applied = self.set_managers(&ingest::version(&applied), json!(managers)).await?;
         }
@@ -276,6 +288,70 @@ mod tests {
     use forest::accurate::Stalled;
 
     use super::*;
+    use crate::fake::{Server, failure};
+
+    fn child(place: (&str, &str), resource_version: &str) -> Value {
+        let labels = BTreeMap::from([place]);
+        let metadata =
+            json!({ "name": "c", "uid": "u", "resourceVersion": resource_version, "labels": labels });
+        let (version, kind) = ("meta.k8s.io/v1", "PartialObjectMetadata");
+        json!({ "apiVersion": version, "kind": kind, "metadata": metadata })
+    }
+
+    /// A user who changes a namespace all the time must not make an older plan move it back.
+    #[tokio::test]
+    async fn a_namespace_that_has_moved_since_it_was_planned_is_not_labelled() {
+        let conflict = || failure(409, "Conflict", "the object has been modified");
+        let too_large = || failure(422, "Invalid", "request is too large");
+        let (here, gone) = ((keys::PARENT, "p"), (keys::PARENT, "q"));
+        for (what, answers, versions, is_done) in [
+            ("at once", vec![child(here, "2")], vec!["1"], true),
+            (
+                "changed by a user",
+                vec![conflict(), child(here, "2"), conflict(), child(here, "3"), child(here, "4")],
+                vec!["1", "", "2", "", "3"],
+                true,
+            ),
+            (
+                "changed all the time",
+                (2..=9)
+                    .flat_map(|at| [conflict(), child(here, &at.to_string())])
+                    .chain([child(here, "10")])
+                    .collect(),
+                vec!["1", "", "2", "", "3", "", "4", "", "5", "", "6", "", "7", "", "8", "", ""],
+                true,
+            ),
+            ("moved", vec![conflict(), child(gone, "2")], vec!["1", ""], false),
+            (
+                "moved later",
+                vec![conflict(), child(here, "2"), conflict(), child(gone, "3")],
+                vec!["1", "", "2", ""],
+                false,
+            ),
+            ("of a template now", vec![conflict(), child((keys::TEMPLATE, "p"), "2")], vec!["1", ""], false),
+            (
+                "moved while it is too large",
+                vec![too_large(), child(here, "1"), child(gone, "2"), conflict(), child(gone, "2")],
+                vec!["1", "", "1", "1", ""],
+                false,
+            ),
+        ] {
+            let server = Server::answering(answers);
+            let (client, namespace) = (server.client(), Name::from("c"));
+            let writer = AccurateWriter { client: &client, namespace: &namespace };
+            let version = Version { uid: "u".into(), resource_version: "1".into() };
+            let labels = BTreeMap::from([(keys::PARENT.to_owned(), "p".to_owned())]);
+            let edge = (EdgeKind::Parent, Name::from("p"));
+            let result = writer.apply_namespace((&version, &edge), &labels, &Pairs::new()).await;
+            let wanted = if is_done { Outcome::Done } else { Outcome::Conflict };
+            assert_eq!(result.outcome, wanted, "{what}");
+            let named = |(_, _, body): &(String, String, Value)| {
+                body["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned()
+            };
+            assert_eq!(server.asked().iter().map(named).collect::<Vec<_>>(), versions, "{what}");
+            assert!(server.is_exhausted(), "{what}");
+        }
+    }
 
     #[test]
     fn a_condition_keeps_its_time_while_it_holds_and_others_stay() {

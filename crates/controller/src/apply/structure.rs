@@ -24,22 +24,19 @@ use serde_json::{Value, json};
 use super::copies::NO_MANAGERS;
 use super::outcome::{Outcome, WriteResult, is_not_found, is_refusal, is_too_large};
 use super::{
-    accurate, delete_params, despite_changes, of_any_version, patch_params, post_params, precondition,
+    REPETITIONS, accurate, delete_params, despite_changes, of_any_version, patch_params, post_params,
+    precondition, where_unmoved,
 };
 use crate::definitions;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// How often the deletion of a subnamespace is tried at once: a user can change it all the time. The last try is for any version of
-/// it, and follows the look at what it says.
-const DELETIONS: usize = 4;
-
-/// Sends a merge patch, also if users change the object at the same time, and once more if the object is too large.
+/// Sends a merge patch once more if the `answer` to it is that the object is too large.
 ///
 /// A user can fill an object by applying its fields as many field managers; policies limit its other parts. So the patch then clears
 /// the record of what managers own, except for `kept`.
-async fn patched<T, R>(
-    object: String,
+async fn if_too_large<T, R>(
+    (object, answer): (String, kube::Result<T>),
     patch: &mut Value,
     send: impl Fn(Patch<Value>) -> R,
     kept: impl Future<Output = Result<Value, kube::Error>>,
@@ -47,7 +44,7 @@ async fn patched<T, R>(
 where
     R: Future<Output = Result<T, kube::Error>>,
 {
-    match despite_changes(patch, |patch| send(Patch::Merge(patch))).await {
+    match answer {
         Err(kube::Error::Api(status)) if is_too_large(&status.message) => {
             let reason = status.message;
             tracing::warn!(
@@ -114,7 +111,9 @@ impl StructureWriter<'_> {
         };
         let mut patch = json!({ "metadata": metadata });
         let kept = accurate::managers_of(self.client, self.namespace);
-        let patched = patched(format!("Namespace {}", self.namespace), &mut patch, send, kept).await?;
+        let answer = despite_changes(&mut patch, |patch| send(Patch::Merge(patch))).await;
+        let object = format!("Namespace {}", self.namespace);
+        let patched = if_too_large((object, answer), &mut patch, send, kept).await?;
         Ok(Fact::Namespace(ingest::namespace(&patched.metadata)))
     }
 
@@ -160,8 +159,22 @@ impl StructureWriter<'_> {
             let api = &api;
             async move { api.patch(HIERARCHY_CONFIGURATION, &patch_params(), &patch).await }
         };
+        let merge = |patch| send(Patch::Merge(patch));
+        let answer = match spec.filter(|_| finalizers.is_none()) {
+            // Meanwhile it may be released, and have another parent.
+            Some(spec) => {
+                let look = || async {
+                    let live = api.get(HIERARCHY_CONFIGURATION).await?;
+                    let is_below = live.data["spec"]["parent"] == *spec.parent;
+                    Ok(is_below.then(|| ingest::version(&live.metadata)))
+                };
+                where_unmoved(&mut patch, merge, look).await
+            }
+            None => despite_changes(&mut patch, merge).await,
+        };
         let object = format!("HierarchyConfiguration {}/{HIERARCHY_CONFIGURATION}", self.namespace);
-        Ok(hierarchy_fact(patched(object, &mut patch, send, ready(Ok(json!(NO_MANAGERS)))).await?))
+        let none_kept = ready(Ok(json!(NO_MANAGERS)));
+        Ok(hierarchy_fact(if_too_large((object, answer), &mut patch, send, none_kept).await?))
     }
 
     pub(super) async fn change_anchor(
@@ -181,7 +194,9 @@ impl StructureWriter<'_> {
             async move { api.patch(child, &patch_params(), &patch).await }
         };
         let object = format!("SubnamespaceAnchor {}/{child}", self.namespace);
-        let patched = patched(object, &mut patch, send, ready(Ok(json!(NO_MANAGERS)))).await?;
+        let answer = despite_changes(&mut patch, |patch| send(Patch::Merge(patch))).await;
+        let none_kept = ready(Ok(json!(NO_MANAGERS)));
+        let patched = if_too_large((object, answer), &mut patch, send, none_kept).await?;
         let gone = is_gone(&patched.metadata);
         let (namespace, anchor) = ingest::anchor(patched);
         Ok(if gone {
@@ -296,7 +311,7 @@ pub(super) async fn delete_child(
     let api = Api::<Namespace>::all(client.clone());
     let gone = || Fact::NamespaceGone(child.clone(), version.uid.clone());
     let mut deleted = api.delete(child, &delete_params(version)).await;
-    for attempt in 1..=DELETIONS {
+    for attempt in 1..=REPETITIONS {
         if !matches!(&deleted, Err(kube::Error::Api(status)) if status.code == 409) {
             break;
         }
@@ -305,7 +320,7 @@ pub(super) async fn delete_child(
         if now.uid != version.uid || parent_of(&live.metadata).is_none_or(|it| *it != **parent) {
             break;
         }
-        let now = if attempt < DELETIONS { now } else { of_any_version(&now) };
+        let now = if attempt < REPETITIONS { now } else { of_any_version(&now) };
         deleted = api.delete(child, &delete_params(&now)).await;
     }
     match deleted {
@@ -408,6 +423,7 @@ fn status_json(status: &HierarchyStatus) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::{Server, failure};
 
     #[test]
     fn several_changes_have_two_parts_with_all_of_them() {
@@ -440,6 +456,25 @@ mod tests {
         let object =
             json!({ "apiVersion": API_VERSION, "kind": "HierarchyConfiguration", "metadata": metadata });
         serde_json::from_value(object).unwrap()
+    }
+
+    /// It was released, and its admin has given it another parent.
+    #[tokio::test]
+    async fn a_hierarchy_whose_parent_has_changed_since_it_was_planned_keeps_it() {
+        for (parent, is_done) in [("p", true), ("q", false)] {
+            let mut live = serde_json::to_value(hierarchy(false, &[])).unwrap();
+            live["spec"] = json!({ "parent": parent });
+            let answers = [failure(409, "Conflict", "the object has been modified"), live.clone()];
+            let server = Server::answering(answers.into_iter().chain(is_done.then_some(live)));
+            let (client, namespace) = (server.client(), Name::from("a"));
+            let writer = StructureWriter { client: &client, namespace: &namespace };
+            let version = Version { uid: "7".into(), resource_version: "8".into() };
+            let spec = SubnamespaceSpec { parent: "p".into(), from_anchor: None };
+            let written = writer.change_hierarchy(&version, Some(&spec), None, None).await;
+            assert_eq!(written.is_ok(), is_done, "{parent}: {written:?}");
+            assert!(server.is_exhausted());
+            assert_eq!(server.asked().len(), if is_done { 3 } else { 2 });
+        }
     }
 
     #[test]

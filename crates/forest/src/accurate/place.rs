@@ -2,7 +2,10 @@
 //!
 //! An empty value counts as no label.
 
+use std::collections::BTreeMap;
+
 use super::keys;
+use crate::core::name::Name;
 use crate::core::tree::EdgeKind;
 
 /// The labels of a namespace, by key.
@@ -29,6 +32,12 @@ pub(crate) trait Labelled<'a> {
     fn has_place(&self) -> bool {
         [keys::TYPE, keys::PARENT, keys::TEMPLATE].iter().any(|key| self.value(key).is_some())
     }
+}
+
+/// Whether a namespace with these labels has this edge.
+pub fn has_edge(labels: Option<&BTreeMap<String, String>>, (kind, upstream): &(EdgeKind, Name)) -> bool {
+    let label = |key: &str| labels?.get(key).map(String::as_str);
+    label.edge() == Some((*kind, &**upstream))
 }
 
 impl<'a, F: Fn(&str) -> Option<&'a str>> Labelled<'a> for F {

@@ -19,6 +19,7 @@ use crate::core::change::Scope;
 use crate::core::name::Name;
 use crate::core::plan::{GIVES, GUARDS, GUARDS_AND_GIVES};
 use crate::core::stream::Stream;
+use crate::core::tree::EdgeKind;
 use crate::core::version::Version;
 use crate::dialects::Forest;
 
@@ -41,6 +42,8 @@ pub enum AccurateAction {
     ApplyNamespace {
         /// The state that this changes.
         version: Version,
+        /// The edge to the namespace from which they come.
+        edge: (EdgeKind, Name),
         /// All labels.
         labels: BTreeMap<String, String>,
         /// All annotations.

@@ -278,7 +278,7 @@ impl Cluster {
 
     fn perform_own(&mut self, namespace: &Name, action: &AccurateAction) -> Option<Fact> {
         match action {
-            AccurateAction::ApplyNamespace { version, labels, annotations } => {
+            AccurateAction::ApplyNamespace { version, labels, annotations, .. } => {
                 let seen = self.namespaces.get(namespace).filter(|seen| seen.version == *version);
                 seen.is_some().then(|| self.namespace(namespace, |seen| apply(seen, labels, annotations)))
             }

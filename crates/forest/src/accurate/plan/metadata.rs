@@ -29,7 +29,8 @@ pub(super) fn change(forest: &Forest, settings: &Settings, id: Id) -> Option<Act
         && annotations.iter().all(|(key, value)| seen.annotations.get(key) == Some(value))
         && old_labels.into_iter().all(|key| labels.contains_key(&**key))
         && old_annotations.into_iter().all(|key| annotations.contains_key(&**key));
-    let apply = || AccurateAction::ApplyNamespace { version: seen.version.get(), labels, annotations }.into();
+    let (version, edge) = (seen.version.get(), (kind, forest.name(upstream).clone()));
+    let apply = || AccurateAction::ApplyNamespace { version, edge, labels, annotations }.into();
     (!is_right).then(apply)
 }
 
