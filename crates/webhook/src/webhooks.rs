@@ -161,6 +161,16 @@ fn adds_owner(old: Option<&RequestObject<'_>>, new: Option<&RequestObject<'_>>) 
     owners(new).iter().any(|owner| !known.contains(owner))
 }
 
+/// Whether an object loses this finalizer.
+fn loses_finalizer(
+    old: Option<&RequestObject<'_>>,
+    new: Option<&RequestObject<'_>>,
+    finalizer: &str,
+) -> bool {
+    let is_held = |it: &RequestObject<'_>| it.metadata.finalizers().iter().any(|name| name == finalizer);
+    old.zip(new).is_some_and(|(old, new)| is_held(old) && !is_held(new))
+}
+
 fn user(request: &Request<'_>) -> User {
     let info = &request.user_info;
     User { name: info.username.clone().unwrap_or_default(), groups: info.groups.clone().unwrap_or_default() }

@@ -128,6 +128,11 @@ pub(super) fn spec_or_owners_differ() -> String {
     )
 }
 
+/// Whether an object, `object` or `oldObject`, has this finalizer.
+pub(super) fn has_finalizer(object: &str, finalizer: &str) -> String {
+    format!("{} in {object}.metadata.?finalizers.orValue([])", literal(finalizer))
+}
+
 /// Whether the old object, a namespace, has the label of namespaces with children.
 pub(super) fn old_has_children() -> String {
     format!("oldObject.metadata.?labels[?{}].hasValue()", literal(labels::HAS_CHILDREN))

@@ -16,10 +16,10 @@ use super::RegistrationSettings;
 use super::cel::{all_of, any_of, list, literal};
 use super::conditions::accurate::{new_has_place, old_can_be_upstream, place_differs};
 use super::conditions::{
-    NEW_NAME, OLD_IS_GOING, condition, conflict_is_removed, is_derived_quota, managed, managed_values_differ,
-    many_keys, new_annotation, new_keys_are_many_or_ours, not_the_controller, not_the_namespace_controller,
-    old_annotation, old_has_a_spec, old_has_children, old_is_subnamespace, our_keys_differ, restoring,
-    spec_or_owners_differ, usage_grows,
+    NEW_NAME, OLD_IS_GOING, condition, conflict_is_removed, has_finalizer, is_derived_quota, managed,
+    managed_values_differ, many_keys, new_annotation, new_keys_are_many_or_ours, not_the_controller,
+    not_the_namespace_controller, old_annotation, old_has_a_spec, old_has_children, old_is_subnamespace,
+    our_keys_differ, restoring, spec_or_owners_differ, usage_grows,
 };
 
 pub(super) use self::objects::{OF_COPIES, managed_namespaces, of_copies, rules as object_rules};
@@ -212,8 +212,8 @@ fn anchors(settings: &RegistrationSettings) -> Entry {
         new_annotation(annotations::INITIAL_ADMIN),
         old_annotation(annotations::INITIAL_ADMIN)
     );
-    let held = |object| format!("'{}' in {object}.metadata.?finalizers.orValue([])", keys::ANCHOR_FINALIZER);
-    let (was_held, is_held) = (held("oldObject"), held("object"));
+    let [was_held, is_held] =
+        ["oldObject", "object"].map(|object| has_finalizer(object, keys::ANCHOR_FINALIZER));
     let mut alternatives = vec![
         "request.operation == 'CREATE'".to_owned(),
         spec_or_owners_differ(),

@@ -247,6 +247,7 @@ fn sub_namespace_request(
         labels: Vec::new(),
         annotations: Vec::new(),
         adds_owner: false,
+        removes_finalizer: false,
     }
 }
 

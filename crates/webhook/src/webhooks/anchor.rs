@@ -8,8 +8,8 @@ use hns_api::{SubnamespaceAnchorSpec, SubnamespaceAnchorStatus, annotations};
 use hns_cluster::ingest::request_object::RequestObject;
 
 use super::{
-    Context, ReadRequest, Request, RequestStates, Subject, Webhook, adds_owner, name, namespace_of, pairs,
-    spec, unreadable, user,
+    Context, ReadRequest, Request, RequestStates, Subject, Webhook, adds_owner, loses_finalizer, name,
+    namespace_of, pairs, spec, unreadable, user,
 };
 
 /// Reviews anchors.
@@ -55,10 +55,8 @@ fn read(request: &Request<'_>) -> Result<RuleRequest, Denial> {
 
 /// Whether an anchor that is not being deleted loses the controller's finalizer.
 fn removes_finalizer(old: Option<&RequestObject<'_>>, new: Option<&RequestObject<'_>>) -> bool {
-    let Some((old, new)) = old.zip(new) else { return false };
-    let is_held =
-        |it: &RequestObject<'_>| it.metadata.finalizers().iter().any(|name| name == keys::ANCHOR_FINALIZER);
-    !old.metadata.is_terminating() && is_held(old) && !is_held(new)
+    let is_going = old.is_some_and(|old| old.metadata.is_terminating());
+    !is_going && loses_finalizer(old, new, keys::ANCHOR_FINALIZER)
 }
 
 /// The stored or requested `status.status`. The schema allows only an object with a text.

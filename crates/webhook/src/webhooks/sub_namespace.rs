@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use forest::accurate::keys;
 use forest::accurate::rules::sub_namespace::{Request as RuleRequest, review, with_finalizer};
 use forest::rules::Denial;
 use hns_api::accurate::SubNamespaceSpec;
@@ -12,8 +13,8 @@ use json_patch::Patch;
 use serde_json::json;
 
 use super::{
-    Context, ReadRequest, Request, RequestStates, Subject, Webhook, adds_owner, name, namespace_of, spec,
-    user,
+    Context, ReadRequest, Request, RequestStates, Subject, Webhook, adds_owner, loses_finalizer, name,
+    namespace_of, spec, user,
 };
 
 /// Reviews `SubNamespaces`.
@@ -50,6 +51,7 @@ fn read(request: &Request<'_>) -> Result<RuleRequest, Denial> {
         labels: pairs(asked.labels),
         annotations: pairs(asked.annotations),
         adds_owner: adds_owner(old, new),
+        removes_finalizer: loses_finalizer(old, new, keys::FINALIZER),
     })
 }
 

@@ -34,8 +34,3 @@ pub(in super::super) fn old_can_be_upstream(settings: &RegistrationSettings) -> 
     ]);
     format!("({})", all_of(&[managed(settings, "oldObject.metadata.name"), format!("({leads})")]))
 }
-
-/// Whether a new object lacks this finalizer.
-pub(in super::super) fn lacks_finalizer(finalizer: &str) -> String {
-    format!("!({} in object.metadata.?finalizers.orValue([]))", literal(finalizer))
-}

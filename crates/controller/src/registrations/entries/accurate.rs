@@ -5,19 +5,22 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use super::super::RegistrationSettings;
 use super::super::cel::any_of;
-use super::super::conditions::accurate::lacks_finalizer;
-use super::super::conditions::{OLD_IS_GOING, condition, not_the_controller, spec_or_owners_differ};
+use super::super::conditions::{
+    OLD_IS_GOING, condition, has_finalizer, not_the_controller, spec_or_owners_differ,
+};
 use super::{Entry, FAIL_TIMEOUT, IGNORE_TIMEOUT, rule};
 
 const SUB_NAMESPACES: &str = "subnamespaces";
 
-/// A write that changes neither the spec nor the owner references changes the status, or finalizers, which can be removed by hand. Nobody is
-/// exempt from judgment when deleting: a user who may set an owner reference could make the garbage collector delete a namespace with
-/// children.
+/// A write that changes neither the spec nor the owner references, and does not remove the controller's finalizer, cannot be refused. The
+/// finalizer counts also during the deletion: the namespace may be there still. Nobody is exempt from judgment when deleting: a user who may
+/// set an owner reference could make the garbage collector delete a namespace with children.
 pub(super) fn sub_namespaces(settings: &RegistrationSettings) -> Entry {
+    let [was_held, is_held] = ["oldObject", "object"].map(|object| has_finalizer(object, names::FINALIZER));
     let can_be_refused = any_of(&[
         "request.operation == 'CREATE'".to_owned(),
         spec_or_owners_differ(),
+        format!("(request.operation == 'UPDATE' && {was_held} && !({is_held}))"),
         format!("(request.operation == 'DELETE' && !{OLD_IS_GOING})"),
     ]);
     Entry {
@@ -43,7 +46,7 @@ pub(super) fn finalizer(settings: &RegistrationSettings) -> Entry {
         rules: vec![rule(GROUP, &[SUB_NAMESPACES], &["CREATE"])],
         conditions: vec![
             not_the_controller(settings),
-            condition("can-be-changed", lacks_finalizer(names::FINALIZER)),
+            condition("can-be-changed", format!("!({})", has_finalizer("object", names::FINALIZER))),
         ],
         ..sub_namespaces(settings)
     }

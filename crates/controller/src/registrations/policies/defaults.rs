@@ -11,8 +11,7 @@ use serde_json::{Value, json};
 
 use super::super::RegistrationSettings;
 use super::super::cel::literal;
-use super::super::conditions::accurate::lacks_finalizer;
-use super::super::conditions::{OWN_DEPTH, condition, new_annotation, not_the_controller};
+use super::super::conditions::{OWN_DEPTH, condition, has_finalizer, new_annotation, not_the_controller};
 use super::super::entries::{can_be_labelled, rule, without_included_label};
 
 const IS_NAMESPACE: &str = "request.resource.resource == 'namespaces'";
@@ -32,7 +31,8 @@ pub(in super::super) fn objects(settings: &RegistrationSettings) -> [Value; 2] {
     let (mut can_be_changed, mut patch) = (can_be_labelled(settings), labels());
     if settings.accurate {
         rules.push(rule(GROUP, &["subnamespaces"], &["CREATE"]));
-        let (labelled, lacks) = (can_be_changed.expression, lacks_finalizer(FINALIZER));
+        let (labelled, lacks) =
+            (can_be_changed.expression, format!("!({})", has_finalizer("object", FINALIZER)));
         can_be_changed = condition("can-be-changed", format!("{IS_NAMESPACE} ?\n{labelled} :\n{lacks}"));
         patch = format!("{IS_NAMESPACE} ?\n{patch} :\n{}", finalizer());
     }

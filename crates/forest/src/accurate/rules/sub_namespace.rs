@@ -2,11 +2,12 @@
 //! and 7.4 of Accurate's contract).
 //!
 //! Accurate did not judge changes. Here the labels and annotations of a changed spec must be well-formed: with others, the controller
-//! could no longer write to the namespace. And who adds an owner reference must have the right to delete: the garbage collector deletes
-//! the `SubNamespace` with its owner, and its namespace goes with it.
+//! could no longer write to the namespace. Who adds an owner reference must have the right to delete: the garbage collector deletes
+//! the `SubNamespace` with its owner, and its namespace goes with it. And who removes the controller's finalizer must be able to give
+//! rights in the parent: otherwise an editor could delete the `SubNamespace` alone, and no quota would count its namespace any more.
 
 use super::namespace::{has_next, not_in_hnc};
-use super::{forbidden, has_rights, may_delete_below, next_consent, structure_is_known};
+use super::{forbidden, has_rights, may_bind, may_delete_below, next_consent, structure_is_known};
 use crate::accurate::keys;
 use crate::accurate::naming::Fit;
 use crate::accurate::place::Labelled;
@@ -24,7 +25,7 @@ const MOST_LABELS: usize = 100;
 /// The most bytes of all annotations of an object.
 const MOST_BYTES: usize = 256 << 10;
 
-/// A request that creates or deletes a `SubNamespace`, or changes its spec or its owner references.
+/// A request that creates or deletes a `SubNamespace`, or changes its spec, its owner references or its finalizers.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// Create, update or delete.
@@ -41,6 +42,8 @@ pub struct Request {
     pub annotations: Vec<(String, String)>,
     /// Whether there is an owner reference that was not there before.
     pub adds_owner: bool,
+    /// Whether it loses the controller's finalizer, also if it is being deleted: its namespace may be there still.
+    pub removes_finalizer: bool,
 }
 
 /// All finalizers of a new `SubNamespace`: those that it has, and ours. `None` if it has ours.
@@ -60,7 +63,8 @@ pub fn review(forest: &Forest, request: &Request, answers: &Answers) -> Verdict 
         Operation::Update => refuse(&review.pair_faults()),
         Operation::Delete => structure_is_known(forest).and_then(|()| review.delete()),
     };
-    judged.and_then(|()| review.user_may_add_owner()).err().unwrap_or_else(Verdict::allow)
+    let rights = |()| review.user_may_add_owner().and_then(|()| review.user_may_remove_finalizer());
+    judged.and_then(rights).err().unwrap_or_else(Verdict::allow)
 }
 
 /// All faults are reported at once.
@@ -110,6 +114,20 @@ impl Review<'_> {
         has_rights(vec![may_delete_below(namespace)], self.answers, || {
             format!(
                 "add an owner reference to the SubNamespace {name:?}, which would be deleted with its owner"
+            )
+        })
+    }
+
+    fn user_may_remove_finalizer(&self) -> Check {
+        let Request { namespace, name, removes_finalizer, .. } = self.request;
+        if !removes_finalizer {
+            return Ok(());
+        }
+        has_rights(vec![may_bind(namespace)], self.answers, || {
+            format!(
+                "remove the finalizer {} of the SubNamespace {name:?}, which the controller removes when its namespace is being \
+                 deleted",
+                keys::FINALIZER
             )
         })
     }

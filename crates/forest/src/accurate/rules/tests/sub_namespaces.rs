@@ -21,6 +21,7 @@ fn request(operation: Operation, place: &str) -> Request {
         labels,
         annotations,
         adds_owner: false,
+        removes_finalizer: false,
     }
 }
 
@@ -120,6 +121,23 @@ fn an_owner_reference_is_for_those_to_add_who_may_delete() {
                 "{operation:?} {yes:?}"
             );
         }
+    }
+}
+
+/// Without it, the `SubNamespace` could be deleted alone, and no quota would count its namespace any more.
+#[test]
+fn the_finalizer_is_removed_by_those_who_give_rights_in_the_parent() {
+    let forest = draw("r root, s ^r");
+    let refused = "you may not remove the finalizer accurate.cybozu.com/finalizer of the SubNamespace \"s\", which the controller removes \
+                   when its namespace is being deleted: the right to update rolebindings.rbac.authorization.k8s.io in namespace \"r\" is \
+                   needed";
+    for (removes_finalizer, yes, wanted) in [
+        (true, &["delete subnamespaces r", "update subnamespaces r", "update rolebindings s"][..], refused),
+        (true, &["update rolebindings r"], "ok"),
+        (false, &[], "ok"),
+    ] {
+        let request = Request { removes_finalizer, ..request(Operation::Update, "r/s") };
+        assert_eq!(decide(yes, |answers| review(&forest, &request, answers)), wanted, "{yes:?}");
     }
 }
 
