@@ -18,7 +18,7 @@ use super::super::RegistrationSettings;
 use super::super::cel::{all_of, any_of, list, literal};
 use super::super::conditions::{
     IS_STATUS, STATUS_DIFFERS, condition, is_the_namespace_controller, new_annotation, not_the_controller,
-    old_annotation, recorders_of_usage,
+    nothing_added, old_annotation, recorders_of_usage,
 };
 use super::super::entries::{managed_namespaces, rule};
 use super::{Policy, constraints, must_saying};
@@ -47,13 +47,16 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
     let mut guarded = vec![format!("({IS_STATUS} ?\n({}) :\n{limits})", forges_usage(&copies))];
     // Labels and annotations can be written through the status, too.
     guarded.extend(settings.accurate.then(changes_followed));
+    let mut allowed =
+        vec!["authorizer.group('').resource('resourcequotas').check('create').allowed()".to_owned()];
+    allowed.extend(settings.accurate.then(|| format!("({})", goes_with_its_namespace())));
     let mut policy = Policy {
         name: names::policies::RESOURCE_QUOTAS,
         rules,
         conditions: vec![not_the_controller(settings), condition("changes-what-is-guarded", any_of(&guarded))],
         variables: vec![],
         validations: vec![must_saying(
-            "authorizer.group('').resource('resourcequotas').check('create').allowed()",
+            any_of(&allowed),
             "only an administrator of all namespaces may do this",
             format!(
                 "{IS_STATUS} && {STATUS_DIFFERS} ?\n\
@@ -89,14 +92,20 @@ fn was_followed() -> String {
     format!("({})", all_of(&[format!("{}.orValue('') != ''", old_annotation(FROM)), mode]))
 }
 
-/// Whether such a copy changes, becomes something else, or is deleted before its namespace is.
+/// Whether such a copy changes, becomes something else, or may be deleted before its namespace is. An owner that is missing would make the
+/// garbage collector delete it, and all controllers of Kubernetes can share one identity.
 fn changes_followed() -> String {
     let [from, mode] =
         [FROM, PROPAGATE].map(|key| format!("{} == {}", new_annotation(key), old_annotation(key)));
-    let same = all_of(&[&*from, &*mode, "object.?spec == oldObject.?spec"]);
+    let same =
+        all_of(&[&*from, &*mode, "object.?spec == oldObject.?spec", &*format!("({})", nothing_added())]);
+    format!("({} &&\n(request.operation == 'DELETE' || !({same})))", was_followed())
+}
+
+/// Whether the namespace controller deletes an object in a namespace that is being deleted. Match conditions do not know the namespace.
+fn goes_with_its_namespace() -> String {
     format!(
-        "({} &&\n(request.operation == 'DELETE' ? !({}) : !({same})))",
-        was_followed(),
+        "request.operation == 'DELETE' && {} && has(namespaceObject.metadata.deletionTimestamp)",
         is_the_namespace_controller()
     )
 }
