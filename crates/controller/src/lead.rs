@@ -195,7 +195,8 @@ impl Controller {
         let asks_owners = in_force.shared.accurate.gates().is_ok_and(|gates| gates.propagate_generated);
         if in_force.accurate.is_some() && asks_owners {
             let (client, may_write) = (self.client.clone(), may_write.clone());
-            workers.spawn(generated::keep(client, forest.clone(), may_write, end.clone()));
+            let (forest, configuration) = (forest.clone(), configuration.clone());
+            workers.spawn(generated::keep(client, forest, configuration, may_write, end.clone()));
         }
         {
             let (client, forest, end) = (self.client.clone(), forest.clone(), end.clone());

@@ -93,6 +93,10 @@ async fn objects_of_an_owner_are_copied_if_it_asks_for_it_and_the_gate_is_open()
     scene.create_root("ge-root").await;
     scene.create_sub("ge-root", "ge-sub", json!({})).await;
     let asks = |mode: &str| json!({ "accurate.cybozu.com/propagate-generated": mode });
+    // The first one that the controller is asked about: as a part of a path, this version makes a watch, which does not end.
+    let hostile = json!({ "apiVersion": "v1%2Fwatch%2Fsecrets", "kind": "ConfigMap", "name": "a", "uid": "a", "controller": true });
+    let hostile = json!({ "metadata": { "ownerReferences": [hostile] }, "data": { "k": "dg==" } });
+    scene.create(SECRETS, "ge-root", "a-hostile", "", hostile).await;
     for mode in ["create", "update"] {
         scene.create_owned(mode, asks(mode)).await;
     }

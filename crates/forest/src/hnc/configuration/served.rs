@@ -69,6 +69,12 @@ impl Served {
         Err(self.not_found(entry))
     }
 
+    /// The resource that serves objects of this kind by name.
+    pub fn of_kind(&self, group: &str, kind: &str) -> Option<&ServedKind> {
+        let is_it = |it: &&ServedKind| it.kind.group == group && it.kind.kind == kind;
+        self.kinds.iter().filter(is_it).find(|it| it.verbs.iter().any(|verb| verb == "get"))
+    }
+
     fn not_found(&self, entry: &Entry) -> (Fault, String) {
         let unavailable: Vec<&str> = self
             .unavailable
