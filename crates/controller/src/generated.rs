@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use forest::accurate::generated::{decision, is_undecided};
+use forest::accurate::generated::{decision, is_asked_for, is_undecided};
 use forest::{Forest, Kind};
 use futures::stream::FuturesUnordered;
 use futures::{StreamExt, TryStreamExt, pin_mut};
@@ -52,7 +52,7 @@ pub(crate) async fn keep(
     loop {
         let kinds = forest.read(watched);
         let mut tasks = JoinSet::new();
-        for kind in kinds.clone() {
+        for kind in kinds.iter().filter(|kind| is_asked_for(kind)).cloned() {
             let (client, forest) = (client.clone(), forest.clone());
             let (configuration, may_write) = (configuration.clone(), may_write.clone());
             tasks.spawn(Asker { client, forest, configuration, kind, may_write }.follow());

@@ -11,7 +11,8 @@ use hns_e2e::{eventually, stays};
 use serde_json::{Value, json};
 
 use super::scene::{
-    CONFIG, Kind, PROPAGATE, SECRETS, Scene, annotation, label, namespace, path, scene_alone, settings,
+    BINDINGS, CONFIG, Kind, PROPAGATE, SECRETS, Scene, annotation, label, namespace, path, scene_alone,
+    settings,
 };
 
 const DEPLOYMENTS: Kind = ("/apis/apps/v1", "deployments");
@@ -69,8 +70,8 @@ impl<H> Scene<H> {
         metrics.contains("hns_watches{resource=\"secrets\"}")
     }
 
-    /// Creates a Deployment without pods, and a Secret that it owns.
-    async fn create_owned(&self, name: &str, annotations: Value) {
+    /// Creates a Deployment without pods, and a Secret that it owns. Returns its reference.
+    async fn create_owned(&self, name: &str, annotations: Value) -> Value {
         let labels = json!({ "app": name });
         let pod = json!({ "containers": [{ "name": "x", "image": "none" }] });
         let template = json!({ "metadata": { "labels": labels }, "spec": pod });
@@ -82,6 +83,7 @@ impl<H> Scene<H> {
         let owner = json!({ "apiVersion": "apps/v1", "kind": "Deployment", "name": name, "uid": uid, "controller": true });
         let body = json!({ "metadata": { "ownerReferences": [owner] }, "data": { "k": "dg==" } });
         self.create(SECRETS, "ge-root", name, "", body).await;
+        owner
     }
 }
 
@@ -97,10 +99,15 @@ async fn objects_of_an_owner_are_copied_if_it_asks_for_it_and_the_gate_is_open()
     let hostile = json!({ "apiVersion": "v1%2Fwatch%2Fsecrets", "kind": "ConfigMap", "name": "a", "uid": "a", "controller": true });
     let hostile = json!({ "metadata": { "ownerReferences": [hostile] }, "data": { "k": "dg==" } });
     scene.create(SECRETS, "ge-root", "a-hostile", "", hostile).await;
+    let mut owner = Value::Null;
     for mode in ["create", "update"] {
-        scene.create_owned(mode, asks(mode)).await;
+        owner = scene.create_owned(mode, asks(mode)).await;
     }
     scene.create_owned("silent", json!({})).await;
+    // Who may not grant this role may still give an existing binding an owner.
+    let role = json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "admin" });
+    let binding = json!({ "metadata": { "ownerReferences": [owner] }, "roleRef": role });
+    scene.create(BINDINGS, "ge-root", "rights", "", binding).await;
     scene.settled("ge-root", "ge-sub", "marker").await;
     let says = async |name: &str| {
         let found = scene.get(&path(SECRETS, "ge-root", name)).await.unwrap().unwrap();
@@ -122,6 +129,10 @@ async fn objects_of_an_owner_are_copied_if_it_asks_for_it_and_the_gate_is_open()
     assert_eq!(scene.get(&path(SECRETS, "ge-sub", "silent")).await, Ok(None));
     scene.delete(&path(SECRETS, "ge-root", "update")).await;
     scene.gone(&path(SECRETS, "ge-sub", "update")).await;
+    let rights = scene.get(&path(BINDINGS, "ge-root", "rights")).await.unwrap().unwrap();
+    let said = [PROPAGATE, GENERATED].map(|key| annotation(&rights, key).clone());
+    assert_eq!(said, [Value::Null, Value::Null], "no owner asks for rights to be copied");
+    assert_eq!(scene.get(&path(BINDINGS, "ge-sub", "rights")).await, Ok(None));
     scene.configure(&settings(CONFIG)).await.unwrap();
     scene.refused("").await;
 }

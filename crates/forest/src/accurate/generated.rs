@@ -4,8 +4,15 @@
 use std::collections::BTreeMap;
 
 use super::keys;
+use crate::core::kind::Kind;
 
 type Pairs = BTreeMap<String, String>;
+
+/// Whether an owner may ask for the propagation of objects of this kind. A user who may not grant a role may still write the owner
+/// references of an existing binding, and so must not have it copied.
+pub fn is_asked_for(kind: &Kind) -> bool {
+    !kind.is_rbac()
+}
 
 /// Whether the owner of an object still has to decide about its propagation. An owner does not decide about a copy.
 pub fn is_undecided(annotations: &Pairs) -> bool {
@@ -29,6 +36,20 @@ mod tests {
 
     fn pairs(pairs: &[(&str, &str)]) -> Pairs {
         pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect()
+    }
+
+    #[test]
+    fn no_owner_asks_for_rights_to_be_copied() {
+        let secret = Kind {
+            group: String::new(),
+            version: "v1".into(),
+            kind: "Secret".into(),
+            resource: "secrets".into(),
+        };
+        assert_eq!(
+            [Kind::role(), Kind::role_binding(), secret].map(|kind| is_asked_for(&kind)),
+            [false, false, true]
+        );
     }
 
     #[test]
