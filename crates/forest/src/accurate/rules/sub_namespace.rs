@@ -98,12 +98,23 @@ impl Review<'_> {
         refuse(&[self.name_faults(), self.pair_faults()].concat())?;
         self.follows_naming_policies(&self.root()?)?;
         not_in_hnc(forest, namespace)?;
-        if forest.has_seen(name) && !forest.is_terminating(name) {
+        let lasts = forest.has_seen(name) && !forest.is_terminating(name);
+        if lasts && self.has_its_namespace() {
             return Ok(());
         }
-        // It would be the missing parent of others, now or when the namespace is gone.
-        not_in_hnc(forest, name)?;
+        if !lasts {
+            not_in_hnc(forest, name)?;
+        }
+        // It would be the missing parent of others, now or when the namespace is gone. If no controller runs until then, no conflict is
+        // shown that would keep the name.
         next_consent(forest, name, self.answers)
+    }
+
+    fn has_its_namespace(&self) -> bool {
+        let Request { namespace, name, .. } = self.request;
+        self.forest
+            .id(name)
+            .is_some_and(|id| labels_of(self.forest, id).value(keys::PARENT) == Some(namespace))
     }
 
     fn user_may_add_owner(&self) -> Check {
@@ -211,11 +222,8 @@ impl Review<'_> {
 
     /// A `SubNamespace` in conflict deletes no namespace. One whose namespace is already being deleted changes nothing any more.
     fn delete(&self) -> Check {
-        let Request { namespace, name, .. } = self.request;
-        let forest = self.forest;
-        let Some(id) = forest.id(name) else { return Ok(()) };
-        let is_ours = labels_of(forest, id).value(keys::PARENT) == Some(namespace);
-        if !is_ours || forest.is_terminating(name) {
+        let (forest, name) = (self.forest, &self.request.name);
+        if !self.has_its_namespace() || forest.is_terminating(name) {
             return Ok(());
         }
         let cascades = forest.accurate().settings().is_some_and(|it| it.allow_cascading_deletion);

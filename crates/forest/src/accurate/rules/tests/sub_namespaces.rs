@@ -71,6 +71,28 @@ fn one_is_created_below_roots_and_sub_namespaces_only() {
     );
 }
 
+/// It is in conflict. If the namespace goes before a controller shows that, it takes those that name it.
+#[test]
+fn one_for_a_namespace_elsewhere_needs_the_consent_of_those_below_it() {
+    let forest = draw("r root, x ^r, c ^x, d ^x, q root");
+    let create = |yes: &[&str], place| {
+        decide(yes, |answers| review(&forest, &request(Operation::Create, place), answers))
+    };
+    let both = ["update rolebindings c", "update rolebindings d"];
+    for (yes, place, is_allowed) in [
+        (&[][..], "q/x", false),
+        (&["update rolebindings x", "update rolebindings c"], "q/x", false),
+        (&both, "q/x", true),
+        // A lost one is created again.
+        (&[], "r/x", true),
+        (&[], "q/c", true),
+    ] {
+        let said = create(yes, place);
+        let refused = said.starts_with("you may not make \"x\" a namespace that passes objects on");
+        assert_eq!((said == "ok", refused), (is_allowed, !is_allowed), "{place} with {yes:?}: {said}");
+    }
+}
+
 #[test]
 fn all_faults_of_labels_and_annotations_are_told_at_once() {
     let forest = draw("r root");
