@@ -85,18 +85,20 @@ pub(super) fn check(before: &Cluster, after: &Cluster) {
         let is_new = before.namespaces.get(name).is_some_and(|old| old.version.uid != seen.version.uid);
         let here = Here { before: if is_new { &Cluster::default() } else { before }, after, name };
         match upstream(after, name) {
-            _ if **name == *"kube-system" => here.is_untouched(|_| false),
+            _ if **name == *"kube-system" => here.is_untouched(|_, _| false),
             Err(()) => {
                 let is_gone = |name: &str| !after.namespaces.contains_key(name);
                 let names_none = named(after, name).is_some_and(|(_, upstream)| is_gone(upstream));
-                let is_forsaken =
-                    |object: &Object| names_none && is_followed(object) && object.from().is_some_and(is_gone);
-                assert!(!here.objects(after).any(|(_, object)| is_forsaken(object)), "{name}");
+                let is_forsaken = |key: &ObjectKey, object: &Object| {
+                    let gives = key.kind != kind_ids()[3];
+                    gives && names_none && is_followed(object) && object.from().is_some_and(is_gone)
+                };
+                assert!(!here.objects(after).any(|(key, object)| is_forsaken(key, object)), "{name}");
                 if upstream(before, name).is_err() {
                     here.is_untouched(is_forsaken);
                 }
             }
-            Ok(None) => here.is_untouched(is_followed),
+            Ok(None) => here.is_untouched(|_, object| is_followed(object)),
             Ok(Some(upstream)) => {
                 here.has_its_metadata(upstream);
                 here.has_its_copies(upstream);
@@ -123,9 +125,9 @@ impl Here<'_> {
 
     /// Nothing has changed but that these objects are deleted. The labels that a namespace had from its former upstream namespace
     /// stay.
-    fn is_untouched(&self, goes: impl Fn(&Object) -> bool) {
+    fn is_untouched(&self, goes: impl Fn(&ObjectKey, &Object) -> bool) {
         for (key, object) in self.objects(self.before) {
-            let wanted = Some(object).filter(|object| !goes(object));
+            let wanted = Some(object).filter(|object| !goes(key, object));
             assert_eq!(object_in(self.after, self.name, key), wanted, "{key:?} in {}", self.name);
         }
         let is_old = |key| object_in(self.before, self.name, key).is_some();

@@ -22,7 +22,7 @@ pub(crate) enum Reach {
     /// It is unmanaged or unknown: nothing is written there.
     None,
     /// Nothing is written there, with two exceptions: if the upstream namespace is missing, copies whose source was deleted with its
-    /// namespace are deleted; if it is being deleted, copies of bindings whose source is withdrawn or changed there are deleted.
+    /// namespace are deleted, unless they restrict; if it is being deleted, copies of bindings whose source is withdrawn or changed there are deleted.
     Frozen(Frozen),
     /// It has no upstream namespace: the copies in it are out of date.
     Alone,
@@ -168,6 +168,15 @@ impl<'a> Place<'a> {
         is_followed(object)
             && (!object.is_terminating() || self.forest.kind(key.kind).is_rbac())
             && !self.forest.outlasts_its_source(self.id, key)
+            && !self.outlasts_its_upstream(key)
+    }
+
+    /// Whether this copy restricts, and the upstream namespace is missing or being deleted, with all that comes through it from further
+    /// up. Deleting a namespace must not free those below it.
+    fn outlasts_its_upstream(&self, key: &ObjectKey) -> bool {
+        let upstream = self.forest.tree.hop(self.id).map(|edge| edge.upstream);
+        let goes = upstream.is_some_and(|id| self.forest.lasting_namespace(id).is_none());
+        goes && self.forest.kind(key.kind).restricts()
     }
 
     /// Whether a user's own object is overwritten. A user must not escape a restriction by taking its name.

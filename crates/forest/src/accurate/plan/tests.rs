@@ -346,6 +346,38 @@ fn what_a_namespace_that_is_being_deleted_passes_on_no_more_gives_no_right() {
     }
 }
 
+/// Who may only delete a namespace frees nothing below it, and keeps no right there.
+#[test]
+fn restrictions_stay_where_the_parent_goes() {
+    let mut forest = draw("r root, s ^r, x ^s");
+    add(&mut forest, "r/ResourceQuota/q=update s/ResourceQuota/q=update<r x/ResourceQuota/q=update<s");
+    add(&mut forest, "s/RoleBinding/b=update x/RoleBinding/b=update<s x/Secret/c=update<s");
+    forest.apply(namespace("s ^r !", "2"));
+    let gone = |kind: &str, name: &str| {
+        Fact::ObjectGone(key(kind, name).kind, "s".into(), name.into(), format!("s/{name}").into())
+    };
+    let rights = ["delete RoleBinding b", "delete Secret c"];
+    forest.apply(gone("ResourceQuota", "q"));
+    forest.apply(gone("RoleBinding", "b"));
+    assert_eq!(copies(&forest, "x"), rights, "the namespace controller has emptied it");
+    forest.apply(Fact::NamespaceGone("s".into(), "s".into()));
+    assert_eq!(copies(&forest, "x"), rights);
+    // Where the parent comes back, it comes back with its tree, or without.
+    for (uid, s, wanted) in
+        [("1", "s ^r", &[][..]), ("2", "s", &[]), ("3", "s root", &["delete ResourceQuota q"])]
+    {
+        let Fact::Namespace(seen) = namespace(s, "3") else { unreachable!() };
+        let change = forest.apply(Fact::Namespace(NamespaceFact { version: version(uid), ..seen }));
+        assert_eq!(change.namespaces["x"], Scope::whole());
+        let found = copies(&forest, "x");
+        let quota: Vec<_> = found.iter().filter(|it| it.contains("Quota")).collect();
+        assert_eq!(quota, wanted, "{s}");
+        forest.apply(Fact::NamespaceGone("s".into(), uid.into()));
+    }
+    forest.apply(namespace("x", "2"));
+    assert!(copies(&forest, "x").contains(&"delete ResourceQuota q".to_owned()), "it has left");
+}
+
 #[test]
 fn nothing_is_written_where_the_hierarchy_is_not_clear() {
     for (world, name, wanted) in [

@@ -248,9 +248,11 @@ impl<'a> Review<'a> {
             return Ok(());
         }
         let name = &self.request.name;
-        // Nothing comes from one that does not exist.
-        if let Some((kind, upstream)) = old.filter(|(_, upstream)| self.forest.has_seen(upstream)) {
-            has_rights(vec![may_delete_below(upstream)], self.answers, || {
+        if let Some((kind, upstream)) = old {
+            // From one that is missing, restrictions are left.
+            let is_there = self.forest.has_seen(upstream);
+            let right = if is_there { may_delete_below(upstream) } else { may_bind(name) };
+            has_rights(vec![right], self.answers, || {
                 format!("remove the label {}={upstream} from namespace {name:?}", label(kind))
             })?;
         }

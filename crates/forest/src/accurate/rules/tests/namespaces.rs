@@ -233,8 +233,14 @@ fn nobody_takes_a_namespace_out_of_its_tree_who_may_only_write_it() {
         assert_eq!(update_as(&own, &forest, old, new), wanted, "{old} -> {new}");
         assert_eq!(update(&forest, old, new), "ok", "{old} -> {new}");
     }
-    // Nothing comes from a namespace that is gone.
-    assert_eq!(update_as(&[], &draw("o ^gone, u ~gone"), "o ^gone", "o"), "ok");
+    // Restrictions have stayed from a namespace that is gone.
+    let orphans = draw("r root, o ^gone, u ~gone");
+    for (old, new) in [("o ^gone", "o"), ("o ^gone", "o root"), ("o ^gone", "o ^r"), ("u ~gone", "u")] {
+        let bind = format!("update rolebindings {}", &old[..1]);
+        let refused = update_as(&["create subnamespaces r"], &orphans, old, new);
+        assert!(refused.contains("the right to update rolebindings.rbac.authorization.k8s.io"), "{refused}");
+        assert_eq!(update_as(&["create subnamespaces r", &bind], &orphans, old, new), "ok", "{old} -> {new}");
+    }
     let trusting = draw_with(Settings { trust_namespace_editors: true, ..settings() }, WORLD);
     assert_eq!(update_as(&[], &trusting, "x ^s", "x"), "ok");
 }
