@@ -12,6 +12,7 @@ use std::ops::Deref;
 
 use either::Either;
 use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, GetParams, ListParams, ObjectList, Patch, PatchParams, PostParams};
 use kube::core::response::Status;
 use kube::core::{DynamicResourceScope, PartialObjectMeta, Request};
@@ -41,6 +42,10 @@ pub fn path_segment(name: &str) -> Cow<'_, str> {
 fn encoded(name: &str) -> Cow<'_, str> {
     utf8_percent_encode(name, RESERVED).into()
 }
+
+/// How many objects of a list are read at a time. A page is in memory twice, several lists are read at once, and users can make objects
+/// of more than 1 MB, also of what counts as metadata.
+pub const PAGE: u32 = 50;
 
 /// kube's `Api`, with names encoded.
 #[derive(Clone)]
@@ -111,6 +116,28 @@ impl<K: Resource + Clone + DeserializeOwned + Debug> Api<K> {
         self.send(|it| it.list_metadata(params)).await
     }
 
+    /// Lists objects in pages, and returns what `keep` takes of each. Users decide how large objects are, and how many there are.
+    ///
+    /// # Errors
+    /// Also if the list expires before its last page is read.
+    pub async fn list_in_pages<T>(
+        &self,
+        params: &ListParams,
+        keep: impl Fn(K) -> Option<T>,
+    ) -> Result<Vec<T>> {
+        in_pages(params, |params| async move { self.list(&params).await }, keep).await
+    }
+
+    /// The same for the metadata of objects.
+    pub async fn list_metadata_in_pages<T>(
+        &self,
+        params: &ListParams,
+        keep: impl Fn(ObjectMeta) -> Option<T>,
+    ) -> Result<Vec<T>> {
+        let keep = |it: PartialObjectMeta<K>| keep(it.metadata);
+        in_pages(params, |params| async move { self.list_metadata(&params).await }, keep).await
+    }
+
     /// Patches an object.
     pub async fn patch<P: Serialize + Debug>(
         &self,
@@ -172,6 +199,22 @@ impl<K: Resource + Clone + DeserializeOwned + Debug> Api<K> {
         let request = request(&Request::new(self.0.resource_url())).map_err(Error::BuildRequest)?;
         let text = self.0.clone().into_client().request_text(request).await?;
         api_object::parse(&text).map_err(Error::SerdeError)
+    }
+}
+
+async fn in_pages<O: Clone, T, R: Future<Output = Result<ObjectList<O>>>>(
+    params: &ListParams,
+    list: impl Fn(ListParams) -> R,
+    keep: impl Fn(O) -> Option<T>,
+) -> Result<Vec<T>> {
+    let (mut params, mut kept) = (params.clone().limit(PAGE), Vec::new());
+    loop {
+        let ObjectList { metadata, items, .. } = list(params.clone()).await?;
+        kept.extend(items.into_iter().filter_map(&keep));
+        params.continue_token = metadata.continue_.filter(|token| !token.is_empty());
+        if params.continue_token.is_none() {
+            return Ok(kept);
+        }
     }
 }
 

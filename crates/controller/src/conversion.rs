@@ -17,6 +17,7 @@ use k8s_openapi::ByteString;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, ServiceReference, WebhookClientConfig,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::core::DynamicObject;
 use kube::{Client, CustomResourceExt};
@@ -153,16 +154,12 @@ async fn migrate(
 ) -> Result<(), kube::Error> {
     let resource = SubNamespace::api_resource();
     let all = Api::<DynamicObject>::all_with(client.clone(), &resource);
-    let listed = all.list_metadata(&ListParams::default()).await?.items;
+    let place = |it: ObjectMeta| it.namespace.zip(it.name);
+    let listed = all.list_metadata_in_pages(&ListParams::default(), place).await?;
     let count = listed.len();
-    let writes = listed.into_iter().map(|object| {
-        let (namespace, name) = (object.metadata.namespace, object.metadata.name);
-        let api = Api::<DynamicObject>::namespaced_with(
-            client.clone(),
-            namespace.as_deref().unwrap_or_default(),
-            &resource,
-        );
-        async move { store_again(&api, name.as_deref().unwrap_or_default()).await }
+    let writes = listed.into_iter().map(|(namespace, name)| {
+        let api = Api::<DynamicObject>::namespaced_with(client.clone(), &namespace, &resource);
+        async move { store_again(&api, &name).await }
     });
     stream::iter(writes).buffer_unordered(AT_A_TIME).try_collect::<()>().await?;
     let version = &crd.metadata.resource_version;

@@ -71,20 +71,18 @@ where
     let kind = K::kind(&());
     let mut removed = 0;
     for _ in 0..PASSES {
-        let listed = match Api::<K>::all(client.clone()).list_metadata(&ListParams::default()).await {
+        let held = |it: ObjectMeta| removal(&it, finalizer).map(|patch| (it.namespace, it.name, patch));
+        let all = Api::<K>::all(client.clone());
+        let held = match all.list_metadata_in_pages(&ListParams::default(), held).await {
             // Where no kind of the group was ever defined, the response is no Status.
             Err(Error::Api(status)) if status.code == 404 => return Ok(removed),
             listed => listed.with_context(|| format!("listing every {kind}"))?,
         };
-        let held: Vec<_> = listed
-            .items
-            .iter()
-            .filter_map(|it| Some((&it.metadata, removal(&it.metadata, finalizer)?)))
-            .collect();
         if held.is_empty() {
             return Ok(removed);
         }
-        let writes = held.into_iter().map(|(metadata, body)| patch::<K>(client, metadata, body));
+        let writes =
+            held.into_iter().map(|(namespace, name, body)| patch::<K>(client, (namespace, name), body));
         let written: Vec<bool> =
             stream::iter(writes).buffer_unordered(CONCURRENT_WRITES).try_collect().await?;
         removed += written.into_iter().filter(|&written| written).count();
@@ -103,13 +101,17 @@ fn removal(metadata: &ObjectMeta, finalizer: &str) -> Option<Value> {
 }
 
 /// Returns whether the object was patched. It is not if it was changed or deleted after it was listed.
-async fn patch<K>(client: &Client, metadata: &ObjectMeta, patch: Value) -> anyhow::Result<bool>
+async fn patch<K>(
+    client: &Client,
+    place: (Option<String>, Option<String>),
+    patch: Value,
+) -> anyhow::Result<bool>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
 {
-    let (Some(namespace), Some(name)) = (&metadata.namespace, &metadata.name) else { return Ok(false) };
-    let objects: Api<K> = Api::namespaced(client.clone(), namespace);
-    match objects.patch_metadata(name, &PatchParams::default(), &Patch::Merge(patch)).await {
+    let (Some(namespace), Some(name)) = place else { return Ok(false) };
+    let objects: Api<K> = Api::namespaced(client.clone(), &namespace);
+    match objects.patch_metadata(&name, &PatchParams::default(), &Patch::Merge(patch)).await {
         Ok(_) => Ok(true),
         Err(Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(false),
         Err(error) => Err(error)
@@ -162,6 +164,22 @@ mod tests {
                 json!({ "metadata": { "uid": "web", "resourceVersion": "7", "finalizers": ["example.com/other"] } })
             );
         }
+    }
+
+    /// Users decide how large the objects are.
+    #[tokio::test]
+    async fn objects_are_listed_in_pages() {
+        let mut first = list(&[anchor("a", &[])]);
+        first["metadata"] = json!({ "continue": "next" });
+        let server =
+            Server::answering([first, list(&[anchor("b", &[ANCHOR_FINALIZER])]), list(&[]), list(&[])]);
+        remove_from_all::<SubnamespaceAnchor>(&server.client(), ANCHOR_FINALIZER).await.unwrap();
+        let asked: Vec<_> =
+            server.asked().into_iter().map(|(method, path, _)| format!("{method} {path}")).collect();
+        assert!(asked[0].contains("limit=50") && !asked[0].contains("continue"), "{asked:?}");
+        assert!(asked[1].contains("limit=50") && asked[1].contains("continue=next"), "{asked:?}");
+        assert!(asked[2].contains("PATCH") && asked[2].contains("/b"), "{asked:?}");
+        assert!(!asked[3].contains("continue"), "{asked:?}");
     }
 
     #[tokio::test]

@@ -16,7 +16,7 @@ use hns_runtime::shutdown::Shutdown;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
-use kube::core::{DynamicObject, PartialObjectMeta};
+use kube::core::DynamicObject;
 use kube::{Client, CustomResourceExt};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
@@ -211,14 +211,12 @@ async fn remove_what_is_left(client: &Client, store: &Store, may_write: &impl Fn
 async fn remove_derived(client: &Client) -> kube::Result<()> {
     let all = Api::<ResourceQuota>::all(client.clone());
     let marked = ListParams::default().labels(&format!("{}={}", labels::HRQ, labels::TRUE));
-    let is_ours = |it: &PartialObjectMeta<ResourceQuota>| {
-        let annotations = it.metadata.annotations.as_ref();
-        it.metadata.name.as_deref() == Some(keys::DERIVED_QUOTA)
-            && annotations.is_some_and(|all| all.contains_key(annotations::HRQ_SOURCES))
+    let ours = |it: ObjectMeta| {
+        let is_ours = it.name.as_deref() == Some(keys::DERIVED_QUOTA)
+            && it.annotations.is_some_and(|all| all.contains_key(annotations::HRQ_SOURCES));
+        is_ours.then_some((it.namespace.unwrap_or_default(), it.uid))
     };
-    for quota in all.list_metadata(&marked).await?.items.into_iter().filter(is_ours) {
-        let namespace = quota.metadata.namespace.unwrap_or_default();
-        let uid = quota.metadata.uid;
+    for (namespace, uid) in all.list_metadata_in_pages(&marked, ours).await? {
         let params = DeleteParams::background().preconditions(Preconditions { uid, resource_version: None });
         let api = Api::<ResourceQuota>::namespaced(client.clone(), &namespace);
         absent_is_fine(api.delete(keys::DERIVED_QUOTA, &params).await.map(drop))?;
@@ -231,15 +229,16 @@ async fn remove_derived(client: &Client) -> kube::Result<()> {
 async fn remove_statuses(client: &Client) -> kube::Result<()> {
     let resource = HierarchicalResourceQuota::api_resource();
     let all = Api::<DynamicObject>::all_with(client.clone(), &resource);
-    let is_ours = |it: &DynamicObject| it.data["status"]["conditions"].is_array();
-    // The definition may be missing.
-    let quotas = match all.list(&ListParams::default()).await {
-        Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
-        listed => listed?.items,
+    let ours = |it: DynamicObject| {
+        let place = (it.metadata.namespace.unwrap_or_default(), it.metadata.name.unwrap_or_default());
+        it.data["status"]["conditions"].is_array().then_some(place)
     };
-    for quota in quotas.into_iter().filter(is_ours) {
-        let (namespace, name) =
-            (quota.metadata.namespace.unwrap_or_default(), quota.metadata.name.unwrap_or_default());
+    // The definition may be missing.
+    let quotas = match all.list_in_pages(&ListParams::default(), ours).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
+        listed => listed?,
+    };
+    for (namespace, name) in quotas {
         let api = Api::<DynamicObject>::namespaced_with(client.clone(), &namespace, &resource);
         let patch = Patch::Merge(json!({ "status": {
             "conditions": null, "hard": null, "requestsSummary": null, "limitsSummary": null,

@@ -10,6 +10,7 @@ use std::time::Duration;
 use forest::{Fact, Forest, Lag, Listing, Name, Stream, Unverified, Version};
 use hns_api::accurate::SubNamespace;
 use hns_api::{HierarchyConfiguration, SubnamespaceAnchor};
+use hns_cluster::api::PAGE;
 use hns_cluster::error_text::error_text;
 use hns_cluster::handle::{ForestHandle, ForestWriter};
 use k8s_openapi::api::core::v1::Namespace;
@@ -138,26 +139,60 @@ struct Metadata {
     #[serde(default)]
     uid: Box<str>,
     resource_version: Box<str>,
+    /// Of a list that has more pages.
+    #[serde(rename = "continue")]
+    continue_token: Option<String>,
 }
 
 fn namespaced(metadata: &Metadata) -> (Name, Name) {
     ((&*metadata.namespace).into(), (&*metadata.name).into())
 }
 
-/// A list request without a resource version returns the current state.
+/// A list request without a resource version returns the current state, and the pages after the first one that of the first.
 async fn list(
     client: &Client,
     path: String,
     place: impl Fn(&Metadata) -> (Name, Name),
 ) -> Result<Listing, kube::Error> {
-    let request = Request::new(path).list_metadata(&ListParams::default());
-    let list: List = client.request(request.map_err(kube::Error::BuildRequest)?).await?;
-    let items = list.items.unwrap_or_default();
-    let mut objects: HashMap<(Name, Name), Vec<Version>> = HashMap::with_capacity(items.len());
-    for Item { metadata } in items {
-        let place = place(&metadata);
-        let Metadata { uid, resource_version, .. } = metadata;
-        objects.entry(place).or_default().push(Version { uid, resource_version });
+    let request = Request::new(path);
+    let mut params = ListParams::default().limit(PAGE);
+    let mut objects: HashMap<(Name, Name), Vec<Version>> = HashMap::new();
+    loop {
+        let page = request.list_metadata(&params).map_err(kube::Error::BuildRequest)?;
+        let List { metadata: list, items } = client.request(page).await?;
+        for Item { metadata } in items.into_iter().flatten() {
+            let place = place(&metadata);
+            let Metadata { uid, resource_version, .. } = metadata;
+            objects.entry(place).or_default().push(Version { uid, resource_version });
+        }
+        params.continue_token = list.continue_token.filter(|token| !token.is_empty());
+        if params.continue_token.is_none() {
+            return Ok(Listing { resource_version: list.resource_version, objects });
+        }
     }
-    Ok(Listing { resource_version: list.metadata.resource_version, objects })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fake::Server;
+
+    /// Users decide how large the objects are, and all pages are of the state of the first.
+    #[tokio::test]
+    async fn objects_are_listed_in_pages() {
+        let page = |token: &str, name: &str| {
+            let item =
+                json!({ "metadata": { "name": name, "namespace": "n", "uid": "u", "resourceVersion": "3" } });
+            json!({ "metadata": { "resourceVersion": "7", "continue": token }, "items": [item] })
+        };
+        let server = Server::answering([page("next", "a"), page("", "b")]);
+        let listing = list(&server.client(), "/all".into(), namespaced).await.unwrap();
+        let mut names: Vec<String> = listing.objects.keys().map(|(_, name)| name.to_string()).collect();
+        names.sort();
+        assert_eq!((&*listing.resource_version, names.join(" ")), ("7", "a b".to_owned()));
+        let asked: Vec<String> = server.asked().into_iter().map(|(_, path, _)| path).collect();
+        assert!(asked[0].contains("limit=50") && asked[1].contains("continue=next"), "{asked:?}");
+    }
 }

@@ -18,6 +18,7 @@ use kube::runtime::watcher::{Config, Error, Event, watcher};
 use kube::{Api, Client};
 use tower::service_fn;
 
+use crate::api::PAGE;
 use crate::api_object::ApiObject;
 
 /// Requests the metadata of the objects of a list.
@@ -26,10 +27,6 @@ const LIST: HeaderValue =
 /// Requests the metadata of the objects of a watch.
 const WATCH: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
-
-/// How many objects are read at a time. A page is in memory twice, the lists of several kinds are read at once, and users can make
-/// objects of more than 1 MB, also of what counts as metadata.
-const PAGE: u32 = 50;
 
 /// The part of the objects that a program needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
