@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use forest::configuration::rights::Lack;
 use forest::configuration::{Finding, Resolution, Resolved};
 use forest::text::{MESSAGE, limited};
-use forest::{Forest, KindId, Mode, Name, Stream, StreamState};
+use forest::{Forest, KindId, Mode, Name, Reason, Stream, StreamState};
 use hns_api::conditions::{
     BAD_CONFIGURATION, NAMESPACE_CONDITION, OUT_OF_SYNC, STATUS_TRUE, bad_configuration,
 };
@@ -157,7 +157,8 @@ fn summary(resources: &[ResourceStatus]) -> String {
 fn namespaces(forest: &Forest) -> Vec<Draft> {
     let mut shown: BTreeMap<(&str, &str), BTreeSet<&Name>> = BTreeMap::new();
     for (namespace, conditions) in forest.conditions_by_namespace() {
-        for condition in conditions {
+        // One of a user's could make the whole status invalid.
+        for condition in conditions.iter().filter(|it| Reason::of(it).is_some()) {
             shown.entry((&condition.type_, &condition.reason)).or_default().insert(namespace);
         }
     }
@@ -370,6 +371,9 @@ mod tests {
                 ("h", halted, "AncestorHaltActivities"),
                 ("g", halted, "AncestorHaltActivities"),
                 ("f", halted, "AncestorHaltActivities"),
+                // Users can store any others, which may be invalid here.
+                ("j", "example.com/x", "InCycle"),
+                ("j", halted, "Odd"),
             ],
         );
         let status = wanted(&forest, &Resolution::enforced(), &Troubles::default());

@@ -70,6 +70,28 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Every reason.
+    pub const ALL: [Self; 12] = [
+        Self::IllegalParent,
+        Self::ParentMissing,
+        Self::InCycle,
+        Self::AncestorHaltActivities,
+        Self::Unreadable,
+        Self::DeletingCRD,
+        Self::SubnamespaceAnchorMissing,
+        Self::IllegalManagedLabel,
+        Self::IllegalManagedAnnotation,
+        Self::OverriddenByAncestor,
+        Self::CannotPropagateObject,
+        Self::QuotaNotInForce,
+    ];
+
+    /// The reason that a stored condition shows. A user can store a condition with any other.
+    pub fn of(shown: &Condition) -> Option<Self> {
+        let is_shown = |it: &Self| *shown.type_ == *it.condition_type() && *shown.reason == *it.as_str();
+        Self::ALL.into_iter().find(is_shown)
+    }
+
     /// The value of `reason`.
     pub fn as_str(self) -> &'static str {
         match self {
