@@ -2,7 +2,8 @@
 
 /// Any text as a literal.
 pub(super) fn literal(text: &str) -> String {
-    format!("'{}'", text.replace('\\', r"\\").replace('\'', r"\'"))
+    let escaped = text.replace('\\', r"\\").replace('\'', r"\'");
+    format!("'{}'", escaped.replace('\n', r"\n").replace('\r', r"\r"))
 }
 
 /// A list of literals.
@@ -35,6 +36,7 @@ mod tests {
     fn literals_are_escaped() {
         assert_eq!(literal("plain"), "'plain'");
         assert_eq!(literal(r"it's \ there"), r"'it\'s \\ there'");
+        assert_eq!(literal("a\r\nb"), r"'a\r\nb'");
         assert_eq!(list(&["a", "b'"]), r"['a', 'b\'']");
         assert_eq!(list::<&str>(&[]), "[]");
     }

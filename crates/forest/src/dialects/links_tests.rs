@@ -18,6 +18,15 @@ fn names(forest: &Forest, ids: &[Id]) -> String {
     ids.iter().map(|id| &**forest.name(*id)).collect::<Vec<_>>().join(" ")
 }
 
+/// Any text can be stored as a parent while nothing judges it. It must not reach the registrations.
+#[test]
+fn only_names_are_awaited() {
+    for (parent, is_awaited) in [("gone", true), ("a\rb", false), ("A", false), ("a/b", false)] {
+        let forest = grow(&format!("x:{parent}"));
+        assert_eq!(!forest.awaited_names().is_empty(), is_awaited, "{parent:?}");
+    }
+}
+
 #[test]
 fn every_member_of_a_cycle_gives_the_same_list() {
     let cases = [

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{Failure, Store};
 use crate::core::content::Digest;
 use crate::core::kind::{KindId, ObjectKey};
-use crate::core::name::Name;
+use crate::core::name::{Name, is_namespace_name};
 use crate::core::object::{Object, Source};
 use crate::core::tree::Namespace;
 use crate::core::tree::{Ancestry, Halt, Id, Illegal, NamespaceLabels};
@@ -68,6 +68,8 @@ impl Store {
     fn managed_names(&self, ids: impl Iterator<Item = Id>) -> Vec<&Name> {
         let mut names: Vec<&Name> =
             ids.filter(|id| self.tree.is_managed(*id)).map(|id| self.tree.name(id)).collect();
+        // Any text can be stored as a parent while nothing judges it.
+        names.retain(|name| is_namespace_name(name));
         names.sort();
         names
     }
