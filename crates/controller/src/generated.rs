@@ -90,7 +90,10 @@ impl Asker {
         let mut retry = interval(RETRY);
         loop {
             let has_room = asked.len() < AT_A_TIME;
-            if has_room && let Some(place) = again.pop_first() {
+            // Half of the room is for what is new.
+            if asked.len() < AT_A_TIME / 2
+                && let Some(place) = again.pop_first()
+            {
                 asked.push(self.ask(place, None));
                 continue;
             }
@@ -104,31 +107,38 @@ impl Asker {
                     Ok(Some(Event::Delete(_) | Event::Init | Event::InitDone)) | Err(_) => {}
                     Ok(None) => return,
                 },
-                Some(unanswered) = asked.next() => failed.extend(unanswered),
+                Some(unanswered) = asked.next() => {
+                    if let Some((place, error, is_first)) = unanswered && failed.insert(place.clone()) && is_first {
+                        self.report(&place, &error);
+                    }
+                }
                 _ = retry.tick() => again.append(&mut failed),
             }
         }
     }
 
-    /// Returns the object if it must be asked about again; then it is read first.
-    async fn ask(&self, place: Place, seen: Option<ObjectMeta>) -> Option<Place> {
+    /// Returns the object if it must be asked about again, the reason, and whether this is the first time; the next time it is read
+    /// first. An owner whose kind is still not served then does not exist.
+    async fn ask(&self, place: Place, seen: Option<ObjectMeta>) -> Option<(Place, String, bool)> {
         let is_first = seen.is_some();
         let error = match timeout(TIMEOUT, self.settle(&place, seen)).await {
             Ok(Ok(())) => return None,
+            Ok(Err(Error::Discovery(_))) if !is_first => return None,
             Ok(Err(error)) => error_text(&error),
             Err(_) => "the API server did not answer in time".into(),
         };
-        if is_first {
-            let ((namespace, name), resource) = (&place, self.kind.group_resource());
-            tracing::warn!(
-                namespace,
-                name,
-                resource,
-                error,
-                "its owner could not be asked whether it is propagated; trying again"
-            );
-        }
-        Some(place)
+        Some((place, error, is_first))
+    }
+
+    fn report(&self, (namespace, name): &Place, error: &str) {
+        let resource = self.kind.group_resource();
+        tracing::warn!(
+            namespace,
+            name,
+            resource,
+            error,
+            "its owner could not be asked whether it is propagated; trying again"
+        );
     }
 
     /// An object that has changed since, or is gone, is left alone: the watch says so.
