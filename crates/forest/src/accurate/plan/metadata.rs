@@ -9,7 +9,7 @@ use super::place::{Reach, reach};
 use super::{AccurateAction, Action};
 use crate::accurate::keys;
 use crate::accurate::settings::Settings;
-use crate::core::key_syntax::label_value_fault;
+use crate::core::key_syntax::{label_value_fault, qualified_name_fault};
 use crate::core::tree::{EdgeKind, Id};
 use crate::dialects::Forest;
 
@@ -55,7 +55,9 @@ fn wanted(
             let set = form.labels.iter();
             labels.extend(
                 set.filter(|(key, _)| settings.sub_namespace_label_keys.matches(key) && is_free(key))
-                    .filter(|(key, value)| label_value_fault(key, value).is_none())
+                    .filter(|(key, value)| {
+                        qualified_name_fault(key).is_none() && label_value_fault(key, value).is_none()
+                    })
                     .map(owned),
             );
             let set = form.annotations.iter();
