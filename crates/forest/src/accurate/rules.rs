@@ -21,6 +21,11 @@ fn structure_is_known(forest: &Forest) -> Check {
     gap.map_or(Ok(()), |stream| Err(unreliable(stream, &forest.stream(stream))))
 }
 
+/// 503 while it is not known which namespaces have a place in HNC's hierarchy.
+fn hncs_structure_is_known(forest: &Forest) -> Check {
+    forest.structure_gap().map_or(Ok(()), |(stream, state)| Err(unreliable(stream, &state)))
+}
+
 fn forbidden(message: impl AsRef<str>) -> crate::core::verdict::Verdict {
     Denial::forbidden(message).into()
 }

@@ -26,11 +26,11 @@ impl Forest {
         self.accurate.settings().is_some() && self.id(name).is_some_and(is_in)
     }
 
-    /// Whether Accurate alone sets labels and annotations of the namespace: its labels give it a place there, and it has no edges
-    /// in HNC's hierarchy. If it has some, Accurate sets none.
+    /// Whether Accurate alone sets labels and annotations of the namespace: they come from an upstream namespace there, and it has no
+    /// edges in HNC's hierarchy. If it has some, Accurate sets none.
     pub(crate) fn is_marked_by_accurate(&self, id: Id) -> bool {
         let has_edges = self.tree.upstream(id).is_some() || !self.tree.downstream(id).is_empty();
-        self.accurate.settings().is_some() && !has_edges && labels_of(self, id).has_place()
+        self.accurate.settings().is_some() && !has_edges && labels_of(self, id).edge().is_some()
     }
 
     /// Whether the `HierarchyConfiguration` of the namespace sets labels or annotations.

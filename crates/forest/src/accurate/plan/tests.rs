@@ -463,12 +463,12 @@ fn labels_and_annotations_come_from_upstream_and_from_the_form() {
 #[test]
 fn labels_and_annotations_here_are_none_of_the_other_hierarchys() {
     for (place, is_accurates) in [
-        ("r root", true),
         ("s ^r", true),
-        ("t template", true),
         ("i ~t", true),
         ("n", false),
         // Nothing is set here.
+        ("q root", false),
+        ("u template", false),
         ("s accurate.cybozu.com/parent=", false),
     ] {
         let mut forest = draw(&format!("r root, t template, {place} zone=set"));

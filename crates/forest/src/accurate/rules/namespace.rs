@@ -6,7 +6,8 @@
 //! server need not ask about anything else.
 
 use super::{
-    forbidden, has_rights, may_bind, may_create_below, may_delete_below, next_consent, structure_is_known,
+    forbidden, has_rights, hncs_structure_is_known, may_bind, may_create_below, may_delete_below,
+    next_consent, structure_is_known,
 };
 use crate::accurate::keys;
 use crate::accurate::place::Labelled;
@@ -214,6 +215,7 @@ impl<'a> Review<'a> {
         if !PLACE.into_iter().any(is_new) {
             return Ok(());
         }
+        hncs_structure_is_known(self.forest)?;
         let name = &*self.request.name;
         if self.request.is_subnamespace {
             return Err(in_hnc(name));
@@ -249,9 +251,10 @@ impl<'a> Review<'a> {
         }
         let name = &self.request.name;
         if let Some((kind, upstream)) = old {
-            // From one that is missing, restrictions are left.
-            let is_there = self.forest.has_seen(upstream);
-            let right = if is_there { may_delete_below(upstream) } else { may_bind(name) };
+            // Restrictions are left from one that is missing, or that came back without a place in a hierarchy.
+            let leads = self.forest.has_seen(upstream)
+                && self.forest.id(upstream).is_some_and(|id| labels_of(self.forest, id).leads(kind));
+            let right = if leads { may_delete_below(upstream) } else { may_bind(name) };
             has_rights(vec![right], self.answers, || {
                 format!("remove the label {}={upstream} from namespace {name:?}", label(kind))
             })?;

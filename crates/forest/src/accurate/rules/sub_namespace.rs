@@ -7,7 +7,10 @@
 //! rights in the parent: otherwise an editor could delete the `SubNamespace` alone, and no quota would count its namespace any more.
 
 use super::namespace::{has_next, not_in_hnc};
-use super::{forbidden, has_rights, may_bind, may_delete_below, next_consent, structure_is_known};
+use super::{
+    forbidden, has_rights, hncs_structure_is_known, may_bind, may_delete_below, next_consent,
+    structure_is_known,
+};
 use crate::accurate::keys;
 use crate::accurate::naming::Fit;
 use crate::accurate::place::Labelled;
@@ -97,6 +100,7 @@ impl Review<'_> {
         }
         refuse(&[self.name_faults(), self.pair_faults()].concat())?;
         self.follows_naming_policies(&self.root()?)?;
+        hncs_structure_is_known(forest)?;
         not_in_hnc(forest, namespace)?;
         let lasts = forest.has_seen(name) && !forest.is_terminating(name);
         if lasts && self.has_its_namespace() {

@@ -234,10 +234,19 @@ fn nobody_takes_a_namespace_out_of_its_tree_who_may_only_write_it() {
         assert_eq!(update(&forest, old, new), "ok", "{old} -> {new}");
     }
     // Restrictions have stayed from a namespace that is gone.
-    let orphans = draw("r root, o ^gone, u ~gone");
-    for (old, new) in [("o ^gone", "o"), ("o ^gone", "o root"), ("o ^gone", "o ^r"), ("u ~gone", "u")] {
+    // Somebody else may have created one of that name since, with rights in it.
+    let orphans = draw("r root, o ^gone, u ~gone, b ^back, back, d ^drawn, drawn ~t, t template");
+    for (old, new) in [
+        ("o ^gone", "o"),
+        ("o ^gone", "o root"),
+        ("o ^gone", "o ^r"),
+        ("u ~gone", "u"),
+        ("b ^back", "b"),
+        ("d ^drawn", "d"),
+    ] {
         let bind = format!("update rolebindings {}", &old[..1]);
-        let refused = update_as(&["create subnamespaces r"], &orphans, old, new);
+        let others = ["create subnamespaces r", "delete subnamespaces back", "delete subnamespaces drawn"];
+        let refused = update_as(&others, &orphans, old, new);
         assert!(refused.contains("the right to update rolebindings.rbac.authorization.k8s.io"), "{refused}");
         assert_eq!(update_as(&["create subnamespaces r", &bind], &orphans, old, new), "ok", "{old} -> {new}");
     }
