@@ -254,9 +254,12 @@ where
             break;
         }
         let Some(now) = look().await? else { break };
-        patch["metadata"]["resourceVersion"] = json!(now.resource_version);
-        if let Some(metadata) = patch["metadata"].as_object_mut().filter(|_| repetition == REPETITIONS) {
-            metadata.remove("resourceVersion");
+        if let Some(metadata) = patch["metadata"].as_object_mut() {
+            if repetition < REPETITIONS {
+                metadata.insert("resourceVersion".to_owned(), json!(now.resource_version));
+            } else {
+                metadata.remove("resourceVersion");
+            }
         }
         answer = send(patch.clone()).await;
     }

@@ -100,7 +100,7 @@ impl Terminal {
         }
     }
 
-    /// One without colours that nobody watches.
+    /// A terminal without colors, for tests.
     #[cfg(test)]
     pub(crate) fn quiet() -> Self {
         Self { paint: Paint::NONE, stderr: Paint::NONE, watched: false, unwritten: OnceLock::new() }

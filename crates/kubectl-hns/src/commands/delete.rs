@@ -181,8 +181,8 @@ impl Deletion<'_> {
         Err(Failure::new("Nothing was changed"))
     }
 
-    /// Says what stays without a parent, where nobody is asked. Returns why the namespace stays, if so. That this cannot be read stops
-    /// nothing.
+    /// Prints which namespaces lose their parent, where the user is not asked. Returns why the namespace of the anchor stays, if it does. If
+    /// this cannot be read, the deletion goes on.
     async fn noted(&self, allows: bool) -> Option<String> {
         let found = consequences::read(self.session, (self.parent, self.child), allows).await.ok()?;
         if let Some(note) = found.orphans() {

@@ -13,8 +13,8 @@ use super::{Entry, FAIL_TIMEOUT, IGNORE_TIMEOUT, rule};
 const SUB_NAMESPACES: &str = "subnamespaces";
 
 /// A write that changes neither the spec nor the owner references, and does not remove the controller's finalizer, cannot be refused. The
-/// finalizer counts also during the deletion: the namespace may be there still. Nobody is exempt from judgment when deleting: a user who may
-/// set an owner reference could make the garbage collector delete a namespace with children.
+/// finalizer must also stay during the deletion, because the namespace may still exist. Every deletion is judged: a user who may set an owner
+/// reference could make the garbage collector delete a namespace with children.
 pub(super) fn sub_namespaces(settings: &RegistrationSettings) -> Entry {
     let [was_held, is_held] = ["oldObject", "object"].map(|object| has_finalizer(object, names::FINALIZER));
     let can_be_refused = any_of(&[
