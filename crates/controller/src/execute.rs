@@ -52,10 +52,10 @@ pub(crate) enum Progress {
     Complete,
     /// An object was not in the planned state: plan again at once.
     Conflict,
-    /// The API server failed to process a write.
-    Transient,
     /// The API server refused a write.
     Refused,
+    /// The API server failed to process a write. Refusals of other writes do not lengthen the delay of its retry.
+    Transient,
     /// This process may not write any more.
     Stopped,
 }

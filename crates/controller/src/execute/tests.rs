@@ -113,6 +113,18 @@ async fn a_write_that_fails_six_times_becomes_a_condition() {
     assert!(conditions(&world).contains("CannotPropagateObject"), "{}", conditions(&world));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_refusal_does_not_delay_the_retry_of_a_failure() {
+    let mut second = secret("root", "3", "12", "new");
+    second["metadata"]["name"] = json!("other");
+    let world = World::of(&[secret("root", "1", "10", "new"), second]);
+    // The fake server answers every request after the first with a failure, events included.
+    let server = Server::answering([failure(422, "Invalid", "no")]);
+    let progress = execute(&world, &executor(&world, &server)).await;
+    assert_eq!(progress, Progress::Transient);
+    assert!(progress.delays() < Progress::Refused.delays());
+}
+
 #[tokio::test]
 async fn without_permission_the_executor_sends_no_request() {
     let world = World::of(&[secret("root", "1", "10", "new")]);

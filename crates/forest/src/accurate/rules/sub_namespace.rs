@@ -2,9 +2,10 @@
 //! and 7.4 of Accurate's contract).
 //!
 //! Accurate did not judge changes. Here the labels and annotations of a changed spec must be well-formed: with others, the controller
-//! could no longer write to the namespace. Who adds an owner reference must have the right to delete: the garbage collector deletes
-//! the `SubNamespace` with its owner, and its namespace goes with it. And a user who removes the controller's finalizer must be able to give
-//! rights in the parent: otherwise an editor could delete the `SubNamespace` alone, and no quota would count its namespace any more.
+//! could no longer write to the namespace. A user who adds an owner reference must have the right to delete: the garbage collector
+//! deletes the `SubNamespace` with its owner, and then the namespace is deleted, too. A user who removes the controller's finalizer must
+//! be able to give rights in the parent: otherwise an editor could delete the `SubNamespace` alone, and no quota would count its
+//! namespace any more.
 
 use super::namespace::{has_next, not_in_hnc};
 use super::{
