@@ -467,8 +467,9 @@ fn check_object(before: &Cluster, after: &Cluster, name: &Name, key: &ObjectKey)
     let (old, new) = (statusless(before, &place), statusless(after, &place));
     let (old, new) = (old.as_ref(), new.as_ref());
     let ignored = before.mode(key) == Mode::Ignore;
-    let untouchable = ignored || before.is_frozen(name) || old.is_some_and(|object| object.terminating);
-    if !ignored && old.is_some_and(|object| !object.terminating && before.is_forsaken(name, key, object)) {
+    let is_left = |object: &Object| Cluster::is_left_going(key, object);
+    let untouchable = ignored || before.is_frozen(name) || old.is_some_and(is_left);
+    if !ignored && old.is_some_and(|object| !is_left(object) && before.is_forsaken(name, key, object)) {
         return assert_eq!(new, None, "{name}: the source of {key:?} is gone");
     }
     // What stood in the way of a source from above was one itself, until it was overwritten.

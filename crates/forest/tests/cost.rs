@@ -19,8 +19,8 @@ use forest::hnc::quota::ledger::{Decision, Increase, Ledger};
 use forest::keys::{ALL, NONE, SELECT, TREE_SELECT};
 use forest::plan::plan;
 use forest::rules::object::{Request, State};
-use forest::rules::{Answers, Fields, Operation, Pairs, User, hierarchy, object};
-use forest::{Forest, Kind, Labels, Mode, Name, Patterns, Quantity, Scope, Settings};
+use forest::rules::{Answer, Answers, Fields, Operation, Pairs, Question, User, Verdict, hierarchy, object};
+use forest::{Fact, Forest, Kind, Labels, Mode, Name, Patterns, Quantity, Scope, Settings};
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -247,6 +247,72 @@ fn requirements_about_managed_labels() {
     };
     let (few, many) = (of(2), of(MOST));
     assert!(many < few.mul_f64(10.0), "{few:?} for 2 requirements, {many:?} for {MOST}");
+}
+
+/// The tree labels of a destination are found once, too.
+#[test]
+fn requirements_about_tree_labels() {
+    const LEVELS: usize = 3_000;
+    let levels = (1..LEVELS).map(|level| format!(", n{level}:n{}", level - 1));
+    let mut cluster = cluster::Cluster::draw(&format!("n0{}", levels.collect::<String>()));
+    cluster.role(&format!("n{}", LEVELS - 1), "role", "x");
+    let forest = cluster.forest();
+    let of = |requirements: usize| {
+        let select = repeated(",!#.tree.hnc.x-k8s.io/depth", requirements)[1..].to_owned();
+        cost(&mut || drop(object::review(&forest, &selecting(&select), &Answers::new())))
+    };
+    let (few, many) = (of(2), of(200));
+    assert!(many < few.mul_f64(2.5), "{few:?} for 2 requirements, {many:?} for 200");
+}
+
+/// The selectors of all objects above a new parent, for all objects of the same names below: the request says which are too many.
+#[test]
+fn selectors_that_a_new_parent_brings() {
+    const LEVELS: usize = 30;
+    let verdict = |parts: usize| {
+        let chain = |tree: &str| {
+            let below = (1..LEVELS).map(|level| format!(", {tree}{level}:{tree}{}", level - 1));
+            format!("{tree}0{}", below.collect::<String>())
+        };
+        let mut cluster = cluster::Cluster::draw(&format!("{}, {}", chain("a"), chain("b")));
+        let mut forest = cluster.forest();
+        let tree_select = repeated("!x#,", parts - 1) + "no-such";
+        for (tree, level, role) in roles_of(LEVELS) {
+            let fact = cluster.role(&format!("{tree}{level}"), role, "x");
+            let Fact::Object(kind, mut object) = fact else { unreachable!("a role is an object") };
+            object.exceptions = Exceptions::of([(TREE_SELECT, &*tree_select)].into_iter()).map(Box::new);
+            forest.apply(Fact::Object(kind, object));
+        }
+        let parent = Some(Name::from(format!("a{}", LEVELS - 1).as_str()));
+        let request = hierarchy::Request {
+            operation: Operation::Update,
+            namespace: "b0".into(),
+            user: user(),
+            old: hierarchy::Spec::default(),
+            new: hierarchy::Spec { parent, ..hierarchy::Spec::default() },
+            terminating: false,
+        };
+        let admin = |name: &str| (Question::IsAdmin(name.into()), Answer::Yes);
+        hierarchy::review(
+            &forest,
+            &request,
+            &Answers::from([admin(&format!("a{}", LEVELS - 1)), admin("b0")]),
+        )
+    };
+    let Verdict::Deny(denial) = verdict(MOST) else { panic!("{:?}", verdict(MOST)) };
+    assert!(
+        denial.message.contains("too many objects") && denial.message.contains("such as role"),
+        "{}",
+        denial.message
+    );
+    assert!(matches!(verdict(16), Verdict::Allow { .. }), "{:?}", verdict(16));
+}
+
+/// The roles in both trees, each with its tree and its level.
+fn roles_of(levels: usize) -> impl Iterator<Item = (&'static str, usize, &'static str)> {
+    let roles = ["role0", "role1", "role2"];
+    let of_tree = move |tree| (0..levels).flat_map(move |level| roles.map(|role| (tree, level, role)));
+    ["a", "b"].into_iter().flat_map(of_tree)
 }
 
 /// So many namespaces below a quota, and the request of the last one for one more pod.

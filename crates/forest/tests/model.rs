@@ -257,7 +257,7 @@ fn check_explanation(cluster: &Cluster, forest: &Forest, name: &Name, key: &Obje
     };
     let said = explain(forest, &question, name).expected;
     let object = cluster.objects.get(&(name.clone(), key.clone()));
-    let forsaken = object.filter(|it| !it.terminating && cluster.is_forsaken(name, key, it));
+    let forsaken = object.filter(|it| !Cluster::is_left_going(key, it) && cluster.is_forsaken(name, key, it));
     // Nothing is created in a namespace that is being deleted, restrictions stay, and conflicts do not matter any more.
     let has_source = cluster.source(name, key).is_some();
     let outlasts = cluster.outlasts_its_source(name, key)

@@ -31,7 +31,7 @@ const NAMES: [&str; 17] = [
     "Ωmega ☸ 日本語",
     "e\u{301}\u{200d}",
     "?limit=1&dryRun=All",
-    "hns-rehearsal-abcde",
+    "hns-dry-run-abcde",
 ];
 
 const KINDS: [&str; 2] = ["roles", "rolebindings"];

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail, ensure};
 use hns_e2e::steps::{PATIENCE, binding};
 use hns_e2e::{Steps, eventually};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
@@ -23,6 +23,21 @@ async fn hold_up(steps: &Steps, namespace: &str) -> Result<()> {
     .await
 }
 
+/// Deletes a copy so that the garbage collector keeps it until a dependent is gone, which has a finalizer. In a namespace that is being
+/// deleted, a user may delete copies.
+async fn delete_and_hold(user: &Steps, namespace: &str, copy: &str) -> Result<()> {
+    let copies = user.bindings(namespace);
+    let uid = copies.get(copy).await?.metadata.uid;
+    let config_maps: Api<ConfigMap> = Api::namespaced(user.client.clone(), namespace);
+    config_maps.patch("dependent", &PatchParams::default(), &Patch::Merge(json!({ "metadata": { "ownerReferences": [{
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "name": copy, "uid": uid, "blockOwnerDeletion": true,
+    }] } }))).await?;
+    copies.delete(copy, &DeleteParams::foreground()).await?;
+    let held = copies.get(copy).await?.metadata;
+    ensure!(held.deletion_timestamp.is_some() && held.finalizers.is_some(), "{held:?}");
+    Ok(())
+}
+
 /// A right that is withdrawn above is withdrawn there too. Otherwise its user could bind themselves there, and the copies of that binding
 /// would give the right back in the namespaces below, which live on.
 #[tokio::test]
@@ -33,7 +48,7 @@ async fn who_holds_up_a_deletion_keeps_no_right() -> Result<()> {
     steps.plant(&[("en-top", ""), ("en-mid", "en-top"), ("en-leaf", "en-mid")]).await?;
     steps.create_anchor("en-top", "en-sub").await?;
     let all = ["en-mid", "en-leaf", "en-sub"];
-    for name in ["admins", "admins-again"] {
+    for name in ["admins", "admins-again", "admins-held"] {
         steps.create_binding("en-top", name, ("ClusterRole", "admin"), "en-grace").await?;
         steps.binding_arrives(&all, name, "en-top", "en-grace").await?;
     }
@@ -46,6 +61,9 @@ async fn who_holds_up_a_deletion_keeps_no_right() -> Result<()> {
     for name in ["en-mid", "en-sub"] {
         hold_up(&grace, name).await?;
     }
+    let kept = json!({ "metadata": { "name": "dependent", "finalizers": ["example.com/keep"] } });
+    let config_maps: Api<ConfigMap> = Api::namespaced(grace.client.clone(), "en-mid");
+    config_maps.create(&PostParams::default(), &serde_json::from_value(kept)?).await?;
     steps.namespaces().delete("en-mid", &DeleteParams::default()).await?;
     steps.anchors("en-top").delete("en-sub", &DeleteParams::default()).await?;
     for name in ["en-mid", "en-sub"] {
@@ -55,8 +73,11 @@ async fn who_holds_up_a_deletion_keeps_no_right() -> Result<()> {
         })
         .await?;
     }
-    steps.bindings("en-top").delete("admins", &DeleteParams::default()).await?;
-    steps.binding_leaves(&all, "admins").await?;
+    delete_and_hold(&grace, "en-mid", "admins-held").await?;
+    for name in ["admins", "admins-held"] {
+        steps.bindings("en-top").delete(name, &DeleteParams::default()).await?;
+        steps.binding_leaves(&all, name).await?;
+    }
     // With another role, it is deleted and created again, where anything can be created.
     steps.bindings("en-top").delete("admins-again", &DeleteParams::default()).await?;
     steps.create_binding("en-top", "admins-again", ("ClusterRole", "view"), "en-other").await?;
@@ -69,6 +90,8 @@ async fn who_holds_up_a_deletion_keeps_no_right() -> Result<()> {
         other => bail!("grace binds herself: {other:?}"),
     }
     let release = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
+    let config_maps: Api<ConfigMap> = Api::namespaced(steps.client.clone(), "en-mid");
+    config_maps.patch("dependent", &PatchParams::default(), &release).await?;
     for name in ["en-mid", "en-sub"] {
         let pods: Api<Pod> = Api::namespaced(steps.client.clone(), name);
         pods.patch("held", &PatchParams::default(), &release).await?;

@@ -42,7 +42,7 @@ use super::{accurate, delete_params, of_any_version, post_params, precondition};
 
 /// The `generateName` of creations that are tried as a dry run. With the characters that the API server adds, it is short enough
 /// for the names of every kind.
-const DRY_RUN_NAME: &str = "hns-rehearsal-";
+const DRY_RUN_NAME: &str = "hns-dry-run-";
 const GENERATED_CHARACTERS: usize = 5;
 
 /// One empty entry clears the `managedFields`; an empty list would leave them unchanged.
@@ -111,15 +111,18 @@ impl CopyWriter<'_> {
         }
     }
 
-    /// Admission runs before the API server checks whether the name exists, so `AlreadyExists` means that admission accepted it.
+    /// Users choose the names of sources, and the messages of the API server contain names. So the probe has a generated name.
     pub(super) async fn probe(&self, source: &Name, content: &CopyContent) -> ProbeResult {
-        let mut manifest = content.0.manifest(&self.kind, self.namespace, &self.key.name, source, None);
+        let mut manifest = content.0.manifest(&self.kind, self.namespace, "", source, None);
         manifest["metadata"]["annotations"][annotations::GUARD_PROBE] = json!("true");
-        match self.send(|request, body| request.create(&post_params(true), body), &manifest).await {
-            Ok(_) => ProbeResult::Accepted,
-            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => ProbeResult::Accepted,
+        match self.dry_run(manifest).await {
+            Ok(()) => ProbeResult::Accepted,
             Err(kube::Error::Api(status)) if is_guard_refusal(&status.message) => ProbeResult::Refused,
-            Err(error) => ProbeResult::Failed(self.request("create").outcome(error)),
+            Err(kube::Error::Api(mut status)) => {
+                status.message = with_name(&status.message, &self.key.name);
+                ProbeResult::Failed(self.request("create").outcome(kube::Error::Api(status)))
+            }
+            Err(error) => ProbeResult::Failed(error.into()),
         }
     }
 
@@ -160,12 +163,13 @@ impl CopyWriter<'_> {
 
     pub(super) async fn delete(&self, version: &Version) -> WriteResult {
         let removed = match self.remove(version).await {
-            Ok(Deleted::Terminating(object)) if self.takes_effect_until_gone() && is_held(&object) => {
+            // It gives access until it is gone.
+            Ok(Deleted::Terminating(object)) if self.kind.is_rbac() && is_held(&object) => {
                 Box::pin(self.remove_finalizers(&object)).await
             }
             // The API server adds the time of the deletion to an object with finalizers.
             Err(kube::Error::Api(status))
-                if self.takes_effect_until_gone() && is_too_large(&status.message) =>
+                if self.form == Form::Accurate && self.kind.is_rbac() && is_too_large(&status.message) =>
             {
                 match Box::pin(self.freed(version)).await {
                     Ok(freed) => Box::pin(self.remove(&ingest::version(&freed.metadata))).await,
@@ -297,7 +301,11 @@ impl CopyWriter<'_> {
     ///
     /// A full quota refuses this. It would also refuse the real creation, because the quota counts a deletion some time later.
     async fn try_create(&self, source: &Name, content: &CopyContent) -> Result<(), kube::Error> {
-        let mut manifest = self.manifest("", source, content, None);
+        self.dry_run(self.manifest("", source, content, None)).await
+    }
+
+    /// Creates an object under a generated name, as a dry run.
+    async fn dry_run(&self, mut manifest: Value) -> Result<(), kube::Error> {
         if let Some(metadata) = manifest["metadata"].as_object_mut() {
             metadata.remove("name");
             metadata.insert("generateName".into(), json!(DRY_RUN_NAME));
@@ -433,11 +441,6 @@ impl CopyWriter<'_> {
         self.patch(&accurate::update_params(), &Patch::Merge(json!({ "metadata": metadata }))).await
     }
 
-    /// Whether users can hold a copy that must go, although it gives access until it is gone.
-    fn takes_effect_until_gone(&self) -> bool {
-        self.form == Form::Accurate && self.kind.is_rbac()
-    }
-
     async fn patch<T: Serialize>(
         &self,
         params: &PatchParams,
@@ -567,11 +570,15 @@ fn exists(object: &ApiObject) -> bool {
 }
 
 /// Whether the policy or the webhook that guard copies refused the request. The API server also refuses it while the webhook does
-/// not respond.
+/// not respond. Another plugin may repeat a text of a user in its message, so only the beginning counts.
 fn is_guard_refusal(message: &str) -> bool {
-    let policy = format!("ValidatingAdmissionPolicy '{}'", names::policies::COPIES);
-    let webhook = format!("webhook \"{}\"", names::webhooks::COPIES);
-    message.contains(&policy) || message.contains(&webhook)
+    let webhook = names::webhooks::COPIES;
+    let by_webhook = ["admission webhook", "Internal error occurred: failed calling webhook"]
+        .map(|begin| format!("{begin} \"{webhook}\""));
+    let by_policy = format!("ValidatingAdmissionPolicy '{}' ", names::policies::COPIES);
+    let refusal = message.split_once(" is forbidden: ").map(|(_, refusal)| refusal);
+    refusal.is_some_and(|it| it.starts_with(&by_policy))
+        || by_webhook.iter().any(|it| message.starts_with(it))
 }
 
 /// The type of a Secret that the watches leave out, so that the forest does not know it.

@@ -12,7 +12,7 @@ use super::keys;
 use crate::core::denial::Denial;
 use crate::core::name::Name;
 use crate::core::stream::Stream;
-use crate::core::verdict::{Answer, Answers, Check, NamespacedRight, Question, all_answered, unreliable};
+use crate::core::verdict::{Answers, Check, NamespacedRight, Question, first_refused, unreliable};
 use crate::dialects::Forest;
 
 /// 503 while the streams of the structure are incomplete.
@@ -48,27 +48,22 @@ fn may_bind(namespace: &str) -> NamespacedRight {
 }
 
 /// The user must have all of these rights; `what` is what the user wants to do, as a clause without a subject.
-fn has_rights(rights: Vec<NamespacedRight>, answers: &Answers, what: impl FnOnce() -> String) -> Check {
-    let questions: Vec<Question> = rights.into_iter().map(Question::Has).collect();
-    all_answered(&questions, answers)?;
-    let lacking = questions.iter().find_map(|question| match question {
-        Question::Has(right) if answers[question] != Answer::Yes => Some(right),
-        _ => None,
-    });
-    lacking.map_or(Ok(()), |NamespacedRight { namespace, verb, group, resource }| {
-        Err(forbidden(format!(
-            "you may not {}: the right to {verb} {resource}.{group} in namespace {namespace:?} is needed",
-            what()
-        )))
-    })
+fn has_rights(rights: &[NamespacedRight], answers: &Answers, what: impl FnOnce() -> String) -> Check {
+    let questions: Vec<Question> = rights.iter().cloned().map(Question::Has).collect();
+    let Some(lacking) = first_refused(&questions, answers)? else { return Ok(()) };
+    let NamespacedRight { namespace, verb, group, resource } = &rights[lacking];
+    Err(forbidden(format!(
+        "you may not {}: the right to {verb} {resource}.{group} in namespace {namespace:?} is needed",
+        what()
+    )))
 }
 
 /// The upstream namespace of existing ones gives rights in them. So a user who creates it while it is missing, or makes a namespace
 /// one that can be upstream, must be able to give rights in each of them.
 fn next_consent(forest: &Forest, name: &Name, answers: &Answers) -> Check {
     let next = forest.id(name).map(|id| forest.tree.next_hops(id)).unwrap_or_default();
-    let rights = next.iter().map(|next| may_bind(forest.name(*next))).collect();
-    has_rights(rights, answers, || {
+    let rights: Vec<_> = next.iter().map(|next| may_bind(forest.name(*next))).collect();
+    has_rights(&rights, answers, || {
         format!(
             "make {name:?} a namespace that passes objects on: existing namespaces name it as their parent or template"
         )

@@ -189,6 +189,9 @@ pub enum Answer {
     Failed(String),
 }
 
+/// How many of many questions are asked at first.
+const FIRST_QUESTIONS: usize = 8;
+
 /// The answers so far.
 pub type Answers = HashMap<Question, Answer>;
 
@@ -261,6 +264,21 @@ pub(crate) fn all_answered(questions: &[Question], answers: &Answers) -> Check {
     failed.map_or(Ok(()), |denial| Err(denial.into()))
 }
 
+/// The position of the first question whose answer is not yes. Users can bring about thousands of questions of one request. So a few
+/// are asked at first, then four times as many in each round, and none after such an answer.
+pub(crate) fn first_refused(questions: &[Question], answers: &Answers) -> Check<Option<usize>> {
+    let (mut begin, mut end) = (0, FIRST_QUESTIONS);
+    while begin < questions.len() {
+        let part = &questions[begin..end.min(questions.len())];
+        all_answered(part, answers)?;
+        if let Some(at) = part.iter().position(|question| answers[question] != Answer::Yes) {
+            return Ok(Some(begin + at));
+        }
+        (begin, end) = (end, end * 5);
+    }
+    Ok(None)
+}
+
 /// Waits until the forest knows `awaited`, and denies the request if that takes too long.
 pub(crate) fn wait_for(answers: &Answers, awaited: WaitFor, otherwise: impl FnOnce() -> String) -> Check {
     let question = Question::Await(awaited);
@@ -311,6 +329,45 @@ pub(crate) fn presence(store: &Store, name: &Name, answers: &Answers) -> Check<P
                 format!("namespace {name:?} is not in the cache yet; try again in a moment")
             })
             .map(|()| Presence::Here)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Users decide how many namespaces wait for a name.
+    #[test]
+    fn many_questions_are_asked_in_growing_numbers_until_one_is_refused() {
+        let questions: Vec<Question> =
+            (0..1_000).map(|at| Question::IsAdmin(Name::from(format!("n{at}").as_str()))).collect();
+        for refused in [Some(0), Some(7), Some(8), Some(999), None] {
+            let (mut answers, mut rounds) = (Answers::new(), Vec::new());
+            let decided = loop {
+                match first_refused(&questions, &answers) {
+                    Ok(decided) => break decided,
+                    Err(Verdict::Ask(open)) => {
+                        rounds.push(open.len());
+                        let answer = |it| {
+                            if refused.is_some_and(|at| questions[at] == it) {
+                                (it, Answer::No)
+                            } else {
+                                (it, Answer::Yes)
+                            }
+                        };
+                        answers.extend(open.into_iter().map(answer));
+                    }
+                    Err(other) => unreachable!("{other:?}"),
+                }
+            };
+            assert_eq!(decided, refused);
+            let expected = match refused {
+                Some(0..8) => &[8][..],
+                Some(8..40) => &[8, 32],
+                _ => &[8, 32, 160, 800],
+            };
+            assert_eq!(rounds, expected, "{refused:?}");
         }
     }
 }

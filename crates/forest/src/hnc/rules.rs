@@ -24,7 +24,7 @@ use crate::core::stream::{Stream, StreamState};
 pub use crate::core::verdict::{
     Answer, Answers, Link, NamespacedRight, Operation, ParentChange, Question, User, Verdict, WaitFor,
 };
-pub(crate) use crate::core::verdict::{Check, all_answered};
+pub(crate) use crate::core::verdict::{Check, all_answered, first_refused};
 use crate::core::version::Version;
 use crate::dialects::Forest;
 

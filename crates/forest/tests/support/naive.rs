@@ -185,6 +185,11 @@ impl Cluster {
         self.is_ending(name) && key.kind == quotas()
     }
 
+    /// Whether an object is left alone because it is being deleted. A copy that gives access does so until it is gone.
+    pub(crate) fn is_left_going(key: &ObjectKey, object: &Object) -> bool {
+        object.terminating && (object.inherited_from.is_none() || key.kind == quotas())
+    }
+
     /// The namespace and all above it up to the halted root, whose labels reach it.
     fn labelling(&self, name: &str) -> Vec<Name> {
         let mut path = self.ancestry(name);
@@ -593,7 +598,7 @@ impl Cluster {
             let object = self.objects.get(&(name.into(), key.clone()));
             let wanted = self.wanted_copy(name, key);
             match (wanted, object) {
-                (_, Some(object)) if object.terminating => false,
+                (_, Some(object)) if Self::is_left_going(key, object) => false,
                 (Some((_, _, body)), Some(object)) => object.body != body,
                 (wanted, object) => wanted.is_some() || object.is_some_and(|it| it.inherited_from.is_some()),
             }

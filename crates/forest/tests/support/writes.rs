@@ -153,14 +153,14 @@ fn put(writes: &mut BTreeMap<String, Option<String>>, edit: &Edit) {
 
 impl Write {
     fn forsaken(cluster: &Cluster, name: &Name, key: &ObjectKey) -> Option<Self> {
-        let object =
-            cluster.objects.get(&(name.clone(), key.clone())).filter(|object| !object.terminating)?;
+        let object = cluster.objects.get(&(name.clone(), key.clone()));
+        let object = object.filter(|object| !Cluster::is_left_going(key, object))?;
         cluster.is_forsaken(name, key, object).then(|| Self::Delete(object.version.clone()))
     }
 
     fn wanted(cluster: &Cluster, name: &Name, key: &ObjectKey) -> Option<Self> {
         let object = cluster.objects.get(&(name.clone(), key.clone()));
-        if object.is_some_and(|object| object.terminating) {
+        if object.is_some_and(|object| Cluster::is_left_going(key, object)) {
             return None;
         }
         let wanted = cluster.wanted_copy(name, key);

@@ -75,7 +75,7 @@ async fn a_copy_that_cannot_be_updated_is_tried_deleted_and_created_again() {
     let asked = server.asked();
     let (_, path, tried) = &asked[1];
     assert!(path.starts_with("/api/v1/namespaces/leaf/secrets?"), "{path}");
-    assert_eq!(tried["metadata"]["generateName"], "hns-rehearsal-");
+    assert_eq!(tried["metadata"]["generateName"], "hns-dry-run-");
     assert!(tried["metadata"].get("name").is_none(), "{tried}");
     assert_eq!(tried["data"], json!({ "value": "new" }));
     let precondition = json!({ "uid": "2", "resourceVersion": "11" });
@@ -136,7 +136,7 @@ async fn a_quota_of_a_user_is_not_taken_over_with_the_usage_that_it_records() {
 async fn a_refused_dry_run_deletes_nothing_and_both_reasons_have_the_same_text_each_time() {
     let mut texts = Vec::new();
     for random in ["b7x2k", "zzzzz"] {
-        let text = format!("Secret \"hns-rehearsal-{random}\" is invalid: type: Required value");
+        let text = format!("Secret \"hns-dry-run-{random}\" is invalid: type: Required value");
         let server = Server::answering([immutable(), failure(422, "Invalid", &text)]);
         let result = apply(&to_be_replaced(), &server).await;
         assert_eq!(server.methods(), ["PUT", "POST dry"]);
@@ -152,7 +152,7 @@ async fn a_refused_dry_run_deletes_nothing_and_both_reasons_have_the_same_text_e
 async fn the_same_reason_appears_once() {
     let invalid =
         |name: &str| failure(422, "Invalid", &format!("Secret \"{name}\" is invalid: type: Required value"));
-    let server = Server::answering([invalid("s"), invalid("hns-rehearsal-b7x2k")]);
+    let server = Server::answering([invalid("s"), invalid("hns-dry-run-b7x2k")]);
     let result = apply(&to_be_replaced(), &server).await;
     assert_eq!(
         refused(&result),
@@ -163,7 +163,7 @@ async fn the_same_reason_appears_once() {
 
 #[tokio::test]
 async fn nothing_is_deleted_unless_the_dry_run_succeeds() {
-    let quota = "secrets \"hns-rehearsal-abcde\" is forbidden: exceeded quota: q";
+    let quota = "secrets \"hns-dry-run-abcde\" is forbidden: exceeded quota: q";
     let table = [
         (failure(500, "InternalError", "failed calling webhook"), "transient"),
         (failure(429, "TooManyRequests", "slow down"), "transient"),
@@ -340,13 +340,31 @@ async fn content_with_defaults_of_the_api_server_is_not_written_again() {
 fn generated_names_are_replaced() {
     let table = [
         ("no such name", "no such name"),
-        ("\"hns-rehearsal-ab12c\" is bad", "\"s\" is bad"),
-        ("hns-rehearsal-ab12c and hns-rehearsal-xy34z", "s and s"),
-        ("hns-rehearsal-", "s"),
-        ("hns-rehearsal-é", "sé"),
-        ("hns-rehearsal-ab", "s"),
+        ("\"hns-dry-run-ab12c\" is bad", "\"s\" is bad"),
+        ("hns-dry-run-ab12c and hns-dry-run-xy34z", "s and s"),
+        ("hns-dry-run-", "s"),
+        ("hns-dry-run-é", "sé"),
+        ("hns-dry-run-ab", "s"),
     ];
     for (text, clean) in table {
         assert_eq!(with_name(text, "s"), clean, "{text}");
+    }
+}
+
+#[test]
+fn no_text_of_a_user_is_taken_for_the_refusal_of_a_probe() {
+    let object = "secrets \"hns-dry-run-ab12c\" is forbidden: ";
+    let policy = "ValidatingAdmissionPolicy 'hns-copies' with binding 'hns-copies' denied request: no";
+    let webhook = names::webhooks::COPIES;
+    for (message, is_refused) in [
+        (format!("{object}{policy}"), true),
+        (format!("admission webhook \"{webhook}\" denied the request: no"), true),
+        (format!("Internal error occurred: failed calling webhook \"{webhook}\": timeout"), true),
+        (format!("{object}exceeded quota: {policy}"), false),
+        (format!("{object}a plugin says: \"x\" is forbidden: {policy}"), false),
+        (format!("admission webhook \"other\" denied the request: admission webhook \"{webhook}\""), false),
+        (policy.to_owned(), false),
+    ] {
+        assert_eq!(is_guard_refusal(&message), is_refused, "{message}");
     }
 }

@@ -34,8 +34,11 @@ pub(in super::super) fn our_annotations_differ() -> String {
 /// Only such a request can put a source above another object of its name: an object that already was a source was judged when it
 /// became one. An object that is being deleted never becomes a source.
 pub(in super::super) fn becomes_a_source(settings: &RegistrationSettings) -> String {
-    let withheld = |object: &str| any_of(&withheld(settings, object));
-    let (old, new) = (withheld("oldObject"), withheld("object"));
+    let (mut old, new) = (withheld(settings, "oldObject"), withheld(settings, "object"));
+    // A copy of Accurate's API, of a kind that is copied there, is no source. The annotation alone does not say that it is one.
+    let from = literal(hns_api::accurate::annotations::FROM);
+    old.extend(settings.accurate.then(|| format!("oldObject.metadata.?annotations[?{from}].hasValue()")));
+    let (old, new) = (any_of(&old), any_of(&new));
     format!(
         "((request.operation == 'CREATE' ||\n\
          (({old}) &&\n!has(object.metadata.deletionTimestamp))) &&\n\

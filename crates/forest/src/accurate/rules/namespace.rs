@@ -255,14 +255,14 @@ impl<'a> Review<'a> {
             let leads = self.forest.has_seen(upstream)
                 && self.forest.id(upstream).is_some_and(|id| labels_of(self.forest, id).leads(kind));
             let right = if leads { may_delete_below(upstream) } else { may_bind(name) };
-            has_rights(vec![right], self.answers, || {
+            has_rights(&[right], self.answers, || {
                 format!("remove the label {}={upstream} from namespace {name:?}", label(kind))
             })?;
         }
         let Some((kind, upstream)) = new else { return Ok(()) };
         let consents = (self.request.operation == Operation::Update).then(|| may_bind(name));
-        let rights = [may_create_below(upstream)].into_iter().chain(consents).collect();
-        has_rights(rights, self.answers, || {
+        let rights: Vec<_> = [may_create_below(upstream)].into_iter().chain(consents).collect();
+        has_rights(&rights, self.answers, || {
             format!("set the label {}={upstream} on namespace {name:?}", label(kind))
         })
     }

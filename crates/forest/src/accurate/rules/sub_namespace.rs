@@ -127,7 +127,7 @@ impl Review<'_> {
         if !adds_owner {
             return Ok(());
         }
-        has_rights(vec![may_delete_below(namespace)], self.answers, || {
+        has_rights(&[may_delete_below(namespace)], self.answers, || {
             format!(
                 "add an owner reference to the SubNamespace {name:?}, which would be deleted with its owner"
             )
@@ -139,7 +139,7 @@ impl Review<'_> {
         if !removes_finalizer {
             return Ok(());
         }
-        has_rights(vec![may_bind(namespace)], self.answers, || {
+        has_rights(&[may_bind(namespace)], self.answers, || {
             format!(
                 "remove the finalizer {} of the SubNamespace {name:?}, which the controller removes when its namespace is being \
                  deleted",

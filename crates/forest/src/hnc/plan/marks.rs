@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 use std::cell::{LazyCell, OnceCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::place::Place;
 use super::{Action, Edit, HncAction};
@@ -102,8 +102,9 @@ pub(super) fn changes(forest: &Forest, id: Id) -> Marks {
     let own_label = |key: &str| is_own_label(forest, id, key);
     let own_annotation = |key: &str| match key {
         _ if !forest.is_managed(id) => false,
-        ANCESTRY => true,
-        INITIAL_ADMIN => settings.initial_admin.is_some(),
+        // The annotation of a first administrator goes while the feature is off, too: the rights of that time are not those of the
+        // time when it is switched on.
+        ANCESTRY | INITIAL_ADMIN => true,
         _ => !is_others && settings.is_managed_annotation(key) && !seen.foreign().annotations.contains(key),
     };
     Marks {
@@ -200,22 +201,25 @@ pub(crate) fn wanted_labels(forest: &Forest, id: Id) -> impl Fn(&str) -> Option<
 
 /// The same if the namespace and its ancestors were `path`, which begins with the namespace itself.
 ///
-/// A user can write a selector with many requirements, and declare many managed values: the path and the managed values are found
-/// once, when a requirement needs them.
+/// A user can write a selector with many requirements, declare many managed values, and make long paths: the path, the tree labels
+/// and the managed values are found once, when a requirement needs them.
 pub(crate) fn labels_below<'a>(
     forest: &'a Forest,
     id: Id,
     path: impl FnOnce() -> Vec<Id> + 'a,
 ) -> impl Fn(&str) -> Option<String> + 'a {
     let path = LazyCell::new(path);
-    let managed_values = OnceCell::new();
+    let (depths, managed_values) = (OnceCell::new(), OnceCell::new());
     move |key| {
         let live = forest.labels(id)?;
         let wanted = match key {
             _ if !forest.is_managed(id) => None,
             INCLUDED => Some("true".to_owned()),
             HAS_CHILDREN => has_children(forest, id).then(|| "true".to_owned()),
-            _ if key.ends_with(TREE_LABEL) => tree_label(forest, &path, key.strip_suffix(TREE_LABEL)?),
+            _ if key.ends_with(TREE_LABEL) => {
+                let depths = depths.get_or_init(|| tree_depths(forest, &path));
+                depths.get(key.strip_suffix(TREE_LABEL)?).map(usize::to_string)
+            }
             _ if !sets_no_managed(forest, id) && forest.settings().is_managed_label(key) => {
                 let values = managed_values.get_or_init(|| managed(forest, &path, Labelling::Labels));
                 values.get(key).map(|it| it.value.clone())
@@ -233,22 +237,15 @@ fn has_children(forest: &Forest, id: Id) -> bool {
 /// One per namespace in the path. An external root passes its own tree labels down, with the depth added, and so does an orphan:
 /// its labels stay, because only they tell which tree it belongs to.
 fn tree_labels(forest: &Forest, path: &[Id]) -> Pairs {
-    let mut labels: Pairs = path
-        .iter()
-        .enumerate()
-        .map(|(depth, above)| (format!("{}{TREE_LABEL}", forest.name(*above)), depth.to_string()))
-        .collect();
-    for (ancestor, depth) in above_the_path(forest, path) {
-        labels.entry(format!("{ancestor}{TREE_LABEL}")).or_insert(depth.to_string());
-    }
-    labels
+    let depths = tree_depths(forest, path).into_iter();
+    depths.map(|(ancestor, depth)| (format!("{ancestor}{TREE_LABEL}"), depth.to_string())).collect()
 }
 
-/// One of them, without building all: a selector may ask for many, and most do not exist.
-fn tree_label(forest: &Forest, path: &[Id], ancestor: &str) -> Option<String> {
-    let depth = path.iter().position(|above| **forest.name(*above) == *ancestor);
-    let outside = || above_the_path(forest, path).find(|(it, _)| *it == ancestor);
-    depth.or_else(|| outside().map(|(_, depth)| depth)).map(|depth| depth.to_string())
+/// The depth of the first of `path` below each namespace that its tree labels name.
+fn tree_depths<'a>(forest: &'a Forest, path: &[Id]) -> HashMap<&'a str, usize> {
+    let inside = path.iter().enumerate().map(|(depth, above)| (&**forest.name(*above), depth));
+    // What the path says replaces what the labels say.
+    above_the_path(forest, path).chain(inside).collect()
 }
 
 /// The ancestors that an external root or an orphan at the end of `path` has in its tree labels, with the depth of the first of

@@ -43,6 +43,7 @@ pub(crate) fn reach(forest: &Forest, id: Id) -> Reach<'_> {
 }
 
 /// Whether the source of a copy was deleted with its namespace. A binding gives access, so that it is enough if its source was deleted.
+/// A Role or a binding gives access until it is gone, so one that is being deleted is freed from what holds it.
 pub(crate) fn is_forsaken(forest: &Forest, id: Id, key: &ObjectKey, copy: &Copy) -> bool {
     let is_gone = |namespace: Id| {
         forest.namespace(namespace).is_none()
@@ -50,7 +51,8 @@ pub(crate) fn is_forsaken(forest: &Forest, id: Id, key: &ObjectKey, copy: &Copy)
                 && forest.is_managed(namespace)
                 && forest.object(namespace, key).is_none()
     };
-    let stays = copy.terminating || forest.outlasts_its_source(id, key);
+    let goes = copy.terminating && !forest.kind(key.kind).is_rbac();
+    let stays = goes || forest.outlasts_its_source(id, key);
     forest.id(&copy.inherited_from).is_none_or(is_gone) && !stays
 }
 
@@ -136,17 +138,21 @@ impl<'a> Place<'a> {
     /// The decision in a namespace that is not being deleted.
     fn compared(&self, key: &ObjectKey) -> Decision<'a> {
         let source = self.source(key);
+        let gives_access =
+            |object: &Object| matches!(object, Object::Copy(_)) && self.forest.kind(key.kind).is_rbac();
         match (source, self.object(key)) {
             // An object that is being deleted is replaced too: otherwise a finalizer could keep it. It may also be a copy from
             // another namespace, or only claim to be a copy.
             (Some((namespace, source)), Some(object))
                 if object.is_terminating()
-                    && !self.kind_keeps_own_objects(key)
+                    && (!self.kind_keeps_own_objects(key) || gives_access(object))
                     && !object.is_copy_of(namespace, source) =>
             {
                 Decision::Write(namespace, source)
             }
-            (_, Some(object)) if object.is_terminating() => Decision::Leave,
+            // One that gives access is freed from what holds it.
+            (None, Some(object)) if object.is_terminating() && !gives_access(object) => Decision::Leave,
+            (Some(_), Some(object)) if object.is_terminating() => Decision::Leave,
             (None, Some(Object::Copy(copy))) => Decision::Delete(&copy.version),
             (None, _) => Decision::Leave,
             (Some((namespace, source)), Some(object)) if object.is_copy_of(namespace, source) => {

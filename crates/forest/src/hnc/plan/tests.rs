@@ -141,7 +141,7 @@ fn copies_follow_their_sources() {
                 terminate(it, "child", "r");
                 it.remove_object("root", &key("r"));
             },
-            &["off delete b"],
+            &["off delete b", "off delete r"],
         ),
     ];
     let mut rest = Cluster::draw("root, child:root");

@@ -5,7 +5,7 @@
 //! RBAC on anchors decides who may create subnamespaces. An anchor that is being deleted is not judged again. The stored state of
 //! an anchor does not count, because users may write it, with one exception: `Conflict` stays until the controller removes it.
 
-use super::{Answer, Answers, Question, WaitFor, all_answered};
+use super::{Answer, Answers, Question, WaitFor, all_answered, first_refused};
 use super::{Cause, Check, Denial, Operation, ParentChange, User, Verdict, hierarchy, managed_keys};
 use crate::core::labels::Labels;
 use crate::core::name::Name;
@@ -342,16 +342,13 @@ pub(super) fn orphans_consent(
     }
     let orphans = forest.children(name);
     let questions: Vec<Question> = orphans.iter().cloned().map(Question::IsAdmin).collect();
-    all_answered(&questions, answers)?;
-    let refusing: Vec<String> = orphans
-        .iter()
-        .zip(&questions)
-        .filter(|(_, question)| answers[question] != Answer::Yes)
-        .map(|(orphan, _)| format!("{orphan:?}"))
-        .collect();
-    if refusing.is_empty() {
+    if first_refused(&questions, answers)?.is_none() {
         return hierarchy::orphans_may_move(forest, &orphans, parent, answers);
     }
+    let is_refused = |question| answers.get(question).is_some_and(|answer| *answer != Answer::Yes);
+    let asked = orphans.iter().zip(&questions);
+    let refusing: Vec<String> =
+        asked.filter(|(_, question)| is_refused(question)).map(|(orphan, _)| format!("{orphan:?}")).collect();
     Err(Denial::forbidden(format!(
         "{name:?} is the missing parent of existing namespaces, so only an admin of all of them may create it; you are not \
          admin of: {}",

@@ -10,8 +10,8 @@
 //! with 503 if that takes too long.
 
 use super::{
-    Answer, Answers, Check, Denial, Operation, Question, User, Verdict, WaitFor, all_answered, managed_keys,
-    parent_change,
+    Answer, Answers, Check, Denial, Operation, Question, User, Verdict, WaitFor, all_answered, first_refused,
+    managed_keys, parent_change,
 };
 use crate::core::labels::Labels;
 use crate::core::managed::Unmanaged;
@@ -388,9 +388,8 @@ impl Review<'_> {
         let holders = self.forest.holders_of_waiting(parent);
         holders.iter().try_for_each(|holder| self.no_cycle_through(parent, holder))?;
         let questions: Vec<Question> = holders.iter().cloned().map(Question::IsAdmin).collect();
-        all_answered(&questions, self.answers)?;
-        let mut refusing = holders.iter().zip(&questions).filter(|(_, it)| self.answers[it] != Answer::Yes);
-        let Some((holder, _)) = refusing.next() else { return Ok(()) };
+        let Some(refused) = first_refused(&questions, self.answers)? else { return Ok(()) };
+        let holder = &holders[refused];
         Err(if self.forest.exists(parent) {
             Denial::unavailable(format!(
                 "an anchor in {holder:?} has the name of the requested parent {parent:?}, and does not show yet that it is in \

@@ -3,7 +3,7 @@
 //! Authority is inherited: the admin of a namespace is admin of all namespaces below, and joining a tree needs the consent of its
 //! admin. "Admin of N" is a right on `N`'s `HierarchyConfiguration`, which the API server checks.
 
-use super::super::{Answer, Answers, Question, all_answered};
+use super::super::{Answer, Answers, Question, all_answered, first_refused};
 use super::{Request, Review, Spec, Way};
 use crate::core::name::Name;
 use crate::core::tree::Id;
@@ -153,9 +153,8 @@ pub(in crate::hnc::rules) fn orphans_may_move(
     }
     let questions: Vec<Question> =
         needed.iter().map(|(_, consent)| Question::IsAdmin(consent.namespace.clone())).collect();
-    all_answered(&questions, answers)?;
-    let mut refusing = needed.iter().zip(&questions).filter(|(_, it)| answers[it] != Answer::Yes);
-    let Some(((orphan, Consent { namespace, role }), _)) = refusing.next() else { return Ok(()) };
+    let Some(refused) = first_refused(&questions, answers)? else { return Ok(()) };
+    let (orphan, Consent { namespace, role }) = &needed[refused];
     Err(Denial::forbidden(format!(
         "{orphan:?} names this namespace as its parent and would change its place in the tree: admin rights (update on \
          hierarchyconfigurations.hnc.x-k8s.io) are needed in namespace {namespace:?}, which is {role}"

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::{Request, Review, State};
+use crate::accurate::keys::FROM;
 use crate::core::destination::{goes_somewhere, goes_to};
 use crate::core::kind::{Kind, KindId, KindSettings, ObjectKey, OnConflict};
 use crate::core::name::Name;
@@ -41,8 +42,11 @@ impl Traffic {
             label: &label,
             annotation: &annotation,
         };
+        let accurate = forest.accurate_settings().filter(|accurate| accurate.watches(traits.kind));
+        let is_copy = accurate.is_some() && annotation(FROM).is_some_and(|from| !from.is_empty());
+        let of_accurate = is_copy.then(|| "it is a copy of Accurate's API".to_owned());
         Self {
-            excluded: exclusion(forest.settings(), &traits),
+            excluded: exclusion(forest.settings(), &traits).or(of_accurate),
             exceptions: Exceptions::of(state.annotations.iter()),
         }
     }

@@ -1,6 +1,7 @@
 //! Row 7: what a source would overwrite below.
 
 use super::*;
+use crate::accurate::keys::FROM;
 
 fn in_the_way(names: &'static [&'static str]) -> Expected {
     Denied(Conflict, names)
@@ -36,6 +37,18 @@ fn row_7_nothing_below_is_overwritten() {
         newly.within(namespace).expect(sources, &mut forest, &expected);
         let again = Try::update(Object::role(), Object::role().label("x", "y"));
         again.within(namespace).expect("it went there before", &mut forest, &Allowed);
+    }
+}
+
+/// It is no source of HNC's hierarchy before, if Accurate's API copies its kind.
+#[test]
+fn row_7_a_copy_of_accurates_that_becomes_an_own_object_overwrites_nothing() {
+    let change = || Try::update(Object::role().annotate(FROM, "elsewhere"), Object::role());
+    change().expect("the API is disabled", &mut forest("kid/r"), &Allowed);
+    for (watches, expected) in [(vec![], Allowed), (vec![Kind::role()], in_the_way(&["\"kid\""]))] {
+        let settings = crate::accurate::Settings { watches, ..crate::accurate::Settings::default() };
+        let mut forest = forest("kid/r").with_accurate(settings.into());
+        change().expect("the API is enabled", &mut forest, &expected);
     }
 }
 
