@@ -1,10 +1,13 @@
 //! How the list of [namings](forest::hnc::naming) is stored, and the anchors to compare it with.
 
+use forest::accurate::keys::FINALIZER;
 use forest::hnc::naming::{Naming, Namings};
 use forest::{Name, keys};
+use hns_api::accurate::SubNamespace;
 use hns_api::names::MISSING_PARENTS;
 use hns_api::{SubnamespaceAnchor, anchor_states};
 use kube::api::ListParams;
+use kube::core::PartialObjectMeta;
 use kube::{Client, ResourceExt, Result};
 use serde::{Deserialize, Serialize};
 
@@ -69,6 +72,21 @@ pub async fn holders_of_waiting(client: &Client, name: &str) -> Result<Vec<Name>
     let anchors = Api::<SubnamespaceAnchor>::all(client.clone()).list(&named).await?.items;
     let waiting = anchors.into_iter().filter(may_create);
     Ok(waiting.filter_map(|it| it.metadata.namespace).map(|it| it.as_str().into()).collect())
+}
+
+/// The namespaces with a `SubNamespace` of this name that may still create its namespace, read live.
+///
+/// # Errors
+/// They cannot be listed.
+pub async fn holders_of_sub_namespaces(client: &Client, name: &str) -> Result<Vec<Name>> {
+    let named = ListParams::default().fields(&format!("metadata.name={name}"));
+    let all = Api::<PartialObjectMeta<SubNamespace>>::all(client.clone());
+    let waiting = all.list_metadata_in_pages(&named, |form| {
+        let is_held = form.finalizers.iter().flatten().any(|it| it == FINALIZER);
+        let waits = form.deletion_timestamp.is_none() || is_held;
+        form.namespace.filter(|_| waits).map(|it| it.as_str().into())
+    });
+    waiting.await
 }
 
 /// An anchor that shows `Conflict` creates nothing. Nor does one that is being deleted, once the controller has removed its finalizer.

@@ -213,12 +213,13 @@ impl Dialect for accurate::AccurateAction {
 
     /// As in Accurate, users may change copies, so nothing guards them.
     async fn check(
-        _executor: &Executor,
+        executor: &Executor,
         _namespace: &Name,
-        _action: &Action<Self>,
+        action: &Action<Self>,
         _overwritten: Option<&ObjectKey>,
     ) -> Option<Outcome> {
-        None
+        let child = action.dialect().and_then(Self::creates_child)?;
+        executor.check_namings(child).await
     }
 
     async fn apply(applier: &Applier<'_>, action: &Action<Self>) -> WriteResult {

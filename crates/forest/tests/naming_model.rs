@@ -1,5 +1,5 @@
 //! Namespace `y` names the missing parent `p` at the moment in which an anchor for `p` is created in `x`. Nobody has the consent of the
-//! other side. In every order of events, `p` is not created above `y`.
+//! other side. In every order of events, `p` is not created above `y`. The same holds for a `SubNamespace` for `p`, which can have no consent.
 //!
 //! The model runs the real list ([`forest::hnc::naming`]) with one replica of the webhook for each request, and two controllers, of which
 //! one may have stood still since it looked. Each may crash between any two steps, requests may fail after they were allowed, and what
@@ -32,8 +32,16 @@ enum End {
     Released,
 }
 
+/// What creates `p`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Creator {
+    Anchor,
+    SubNamespace,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct World {
+    creator: Creator,
     list: Namings,
     naming: Request,
     anchor: Request,
@@ -116,7 +124,10 @@ impl World {
             Sent => then(&|it| {
                 let read =
                     if fault == Fault::NoReadForAnchor { &mut Namings::default() } else { &mut it.list };
-                let may = !it.created && !it.known[0] && read.consent(&"p".into(), &"x".into(), &[]).is_ok();
+                let may = !it.created
+                    && !it.known[0]
+                    && (it.creator == Creator::SubNamespace
+                        || read.consent(&"p".into(), &"x".into(), &[]).is_ok());
                 it.anchor = if may { Allowed } else { Over };
                 it.anchor_first = it.naming == Sent;
             }),
@@ -132,10 +143,16 @@ impl World {
                     it.created = true;
                 });
             } else if self.waits() && self.end == End::Stays && !self.created {
-                let may =
-                    fault == Fault::NoReadBeforeCreation || self.list.without_consent("p", "x").is_none();
-                if may {
+                let is_free = if self.creator == Creator::SubNamespace {
+                    // Once it is known that `y` names it, the plan creates nothing.
+                    !self.known[0] && self.list.of("p").is_none()
+                } else {
+                    self.list.without_consent("p", "x").is_none()
+                };
+                if fault == Fault::NoReadBeforeCreation || is_free {
                     then(&|it| it.creating[at] = true);
+                } else if self.creator == Creator::SubNamespace {
+                    // It waits.
                 } else if fault == Fault::ConflictInReview || self.naming != Listed {
                     then(&|it| it.conflict = true);
                 }
@@ -149,7 +166,8 @@ impl World {
             End::Deleted if self.creating == [false; 2] => then(&|it| it.end = End::Released),
             _ => {}
         }
-        let waiting: &[Name] = if self.waits() { &["x".into()] } else { &[] };
+        let waiting: &[Name] =
+            if self.waits() && self.creator == Creator::Anchor { &["x".into()] } else { &[] };
         let is_old = self.naming != Listed
             && self.naming != Allowed
             && (self.naming != Stored || self.known[0])
@@ -163,8 +181,9 @@ impl World {
 }
 
 /// All that can be.
-fn reachable(fault: Fault) -> HashSet<World> {
+fn reachable(creator: Creator, fault: Fault) -> HashSet<World> {
     let start = World {
+        creator,
         list: Namings::default(),
         naming: Sent,
         anchor: Sent,
@@ -184,7 +203,7 @@ fn reachable(fault: Fault) -> HashSet<World> {
 
 #[test]
 fn in_no_order_an_anchor_takes_a_namespace_that_names_it_at_the_same_moment() {
-    let worlds = reachable(Fault::None);
+    let worlds = reachable(Creator::Anchor, Fault::None);
     println!("{} states", worlds.len());
     for world in &worlds {
         assert!(!world.is_taken_over(), "{world:?}");
@@ -207,6 +226,25 @@ fn without_any_of_the_checks_it_does() {
         Fault::ConflictInReview,
         Fault::DeletedIsReleased,
     ] {
-        assert!(reachable(fault).iter().any(World::is_taken_over), "{fault:?} is not found");
+        assert!(reachable(Creator::Anchor, fault).iter().any(World::is_taken_over), "{fault:?} is not found");
+    }
+}
+
+#[test]
+fn in_no_order_a_sub_namespace_takes_the_name_of_a_missing_parent() {
+    let worlds = reachable(Creator::SubNamespace, Fault::None);
+    println!("{} states", worlds.len());
+    for world in &worlds {
+        assert!(!world.is_taken_over(), "{world:?}");
+    }
+    let seen = |what: &str, is_so: fn(&World) -> bool| assert!(worlds.iter().any(is_so), "never: {what}");
+    seen("the namespace is created", |it| it.created && it.list.0.is_empty());
+    seen("it is created after a naming that failed", |it| it.created && it.naming == Over && it.known[1]);
+    seen("both are allowed", |it| it.naming == Stored && it.anchor == Stored);
+    for fault in [Fault::NoLook, Fault::NoReadBeforeCreation, Fault::EndsEarly, Fault::DeletedIsReleased] {
+        assert!(
+            reachable(Creator::SubNamespace, fault).iter().any(World::is_taken_over),
+            "{fault:?} is not found"
+        );
     }
 }

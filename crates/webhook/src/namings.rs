@@ -6,7 +6,7 @@
 
 use std::fmt::Display;
 
-use forest::hnc::naming::{Naming, Namings, Pending};
+use forest::hnc::naming::{ALL, Naming, Namings, Pending};
 use forest::rules::{Answer, Denial, DenialKind, ParentChange, Question};
 use forest::{Forest, Name};
 use hns_api::names::MISSING_PARENTS;
@@ -53,20 +53,23 @@ impl Asker<'_> {
         timeout_at(self.deadline, met).await.map_err(late)?
     }
 
-    /// Who is admin of all namespaces is admin of that of any anchor, so an anchor that is created at the same moment has consent.
+    /// Who is admin of all namespaces is admin of that of any anchor, so an anchor that is created at the same moment has consent. A
+    /// `SubNamespace` never has.
     async fn name(
         &self,
         change: &ParentChange,
         parent: &Name,
         own: &mut Option<Naming>,
     ) -> Result<OtherSide, Denial> {
-        if self.ask(&Question::IsAdmin(Name::default())).await == Answer::Yes {
+        let is_admin_everywhere = self.ask(&Question::IsAdmin(Name::default())).await == Answer::Yes;
+        let has_sub_namespaces = self.forest.read(|forest| forest.accurate_settings().is_some());
+        if is_admin_everywhere && !has_sub_namespaces {
             return Ok(OtherSide::Known);
         }
         let naming = Naming {
             parent: parent.clone(),
             child: change.child.clone(),
-            holders: change.consenting.clone(),
+            holders: if is_admin_everywhere { vec![ALL.into()] } else { change.consenting.clone() },
             review: self.uid.into(),
             since: Timestamp::now().to_string().into(),
         };
@@ -75,9 +78,16 @@ impl Asker<'_> {
         if !self.update(add, |added| *added).await? {
             return Err(Denial::new(DenialKind::Unavailable, FULL));
         }
-        let waiting = namings::holders_of_waiting(self.client, parent).await;
-        let waiting = waiting.map_err(|error| unusable(error_text(&error)))?;
-        Ok(OtherSide::of(waiting.into_iter().filter(|holder| naming.lacks_consent(holder)).collect()))
+        let waiting = async {
+            let mut waiting = namings::holders_of_waiting(self.client, parent).await?;
+            waiting.retain(|holder| naming.lacks_consent(holder));
+            if has_sub_namespaces {
+                waiting.extend(namings::holders_of_sub_namespaces(self.client, parent).await?);
+            }
+            Ok(waiting)
+        };
+        let waiting = waiting.await.map_err(|error: kube::Error| unusable(error_text(&error)))?;
+        Ok(OtherSide::of(waiting))
     }
 
     async fn consent(&self, change: &ParentChange, holder: &Name) -> Result<OtherSide, Denial> {
@@ -127,7 +137,9 @@ impl OtherSide {
 /// Whether the forest shows the other side.
 pub(crate) fn is_known(forest: &Forest, change: &ParentChange, unknown: &[Name]) -> bool {
     if let Some(parent) = &change.missing_parent {
-        return unknown.iter().all(|holder| forest.has_anchor(holder, parent));
+        let is_known =
+            |holder: &Name| forest.has_anchor(holder, parent) || forest.has_sub_namespace(holder, parent);
+        return unknown.iter().all(is_known);
     }
     let children = forest.children(&change.child);
     unknown.iter().all(|child| children.contains(child))
@@ -136,7 +148,7 @@ pub(crate) fn is_known(forest: &Forest, change: &ParentChange, unknown: &[Name])
 /// Why a request is denied whose other side the forest does not show.
 pub(crate) fn still_unknown(change: &ParentChange, unknown: &[Name]) -> Denial {
     let why = if let Some(parent) = &change.missing_parent {
-        format!("an anchor is just being created for {parent:?}, which does not exist yet")
+        format!("an anchor or a SubNamespace is just being created for {parent:?}, which does not exist yet")
     } else {
         let names: Vec<String> = unknown.iter().map(|it| format!("{it:?}")).collect();
         format!("a request to make {:?} the parent of {} is under way", change.child, names.join(", "))

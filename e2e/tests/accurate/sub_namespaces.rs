@@ -1,7 +1,10 @@
 //! `SubNamespaces`: namespaces are created, deleted and created again for them, and conflicts are shown (section 8.6 of Accurate's
 //! contract, and number 14 of section 15).
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use super::scene::{FINALIZER, FORMS, PARENT, at, label, namespace, path, scene, version};
 
@@ -104,4 +107,50 @@ async fn a_namespace_that_exists_already_is_never_taken() {
     scene.gone(&place).await;
     let kept = scene.get(&namespace("z-own")).await.unwrap().unwrap();
     assert!(label(&kept, PARENT).is_null() && kept["metadata"]["deletionTimestamp"].is_null(), "{kept}");
+}
+
+/// A namespace of HNC's hierarchy names a missing parent at the moment in which a `SubNamespace` of that name is created. Otherwise the
+/// editors of the `SubNamespace`'s parent would decide who has rights below the new one.
+#[tokio::test]
+async fn one_does_not_take_the_name_of_a_missing_parent_at_the_same_moment() {
+    const ROUNDS: u32 = 24;
+    let scene = scene().await;
+    scene.create_root("ra-root").await;
+    let (mut named, mut created) = (0, 0);
+    // How long the last naming took: the other request is sent at its beginning at first, and later and later after it.
+    let mut took = Duration::ZERO;
+    for round in 0..ROUNDS {
+        let (below, name) = (format!("ra-below-{round}"), format!("ra-new-{round}"));
+        scene.create_namespace(&below, json!({})).await;
+        let hierarchy = json!({ "apiVersion": "hnc.x-k8s.io/v1alpha2", "kind": "HierarchyConfiguration",
+            "metadata": { "name": "hierarchy" }, "spec": { "parent": name } });
+        let hierarchies = format!("/apis/hnc.x-k8s.io/v1alpha2/namespaces/{below}/hierarchyconfigurations");
+        let forms = path(FORMS, "ra-root", "");
+        let begin = Instant::now();
+        let naming = async {
+            let answer = scene.send("POST", &hierarchies, hierarchy).await;
+            (answer, begin.elapsed())
+        };
+        let ((naming, this_took), creation) = tokio::join!(naming, async {
+            sleep(took * round / (ROUNDS / 2)).await;
+            scene.send("POST", &forms, form(&name)).await
+        });
+        took = this_took;
+        match (naming.is_ok(), creation.is_ok()) {
+            (true, true) => {
+                named += 1;
+                let is_stalled = |it: &Value| at(it, "/status/conditions/0/reason") == "Conflict";
+                scene.until(&path(FORMS, "ra-root", &name), "is stalled", is_stalled).await;
+                assert_eq!(scene.get(&namespace(&name)).await.unwrap(), None, "{name}");
+            }
+            (false, true) => {
+                created += 1;
+                scene.until(&namespace(&name), "is created", |it| label(it, PARENT) == "ra-root").await;
+            }
+            (true, false) => named += 1,
+            (false, false) => {}
+        }
+    }
+    println!("of {ROUNDS} rounds, {named} with a child of a missing parent, {created} with a sub-namespace");
+    assert!(named > 0 && created > 0, "the rounds are of one sort");
 }

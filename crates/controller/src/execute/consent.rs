@@ -1,4 +1,4 @@
-//! Before the namespace of an anchor is created: may it become the parent of all that are about to name it ([`forest::hnc::naming`])?
+//! Before the namespace of an anchor or a `SubNamespace` is created: may it become the parent of all that are about to name it ([`forest::hnc::naming`])?
 
 use forest::hnc::naming::Naming;
 use forest::plan::HncAction;
@@ -43,6 +43,20 @@ impl Executor {
         tracing::warn!(namespace = %holder, anchor = %child, why, "the anchor is in conflict");
         self.recorder.record_anchor_conflict(holder, &child, message);
         Some(Outcome::Conflict)
+    }
+}
+
+impl Executor {
+    /// The outcome if the namespace of a `SubNamespace` may not be created yet: a namespace of HNC's hierarchy is about to name it as its
+    /// parent. If it does, the `SubNamespace` is in conflict as soon as that is seen.
+    pub(crate) async fn check_namings(&self, child: &Name) -> Option<Outcome> {
+        let list = match namings::read(&self.store).await {
+            Ok(stored) => stored.content,
+            Err(error) => return Some(error.into()),
+        };
+        let naming = list.of(child)?;
+        let why = format!("namespace {:?} has just named {child:?} as its parent", naming.child);
+        Some(Outcome::Transient(why, None))
     }
 }
 

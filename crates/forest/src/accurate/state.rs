@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::fact::{Fact, SubNamespaceFact};
+use super::keys::FINALIZER;
 use super::place::Labelled;
 use super::settings::Settings;
 use crate::core::change::Change;
@@ -64,6 +65,15 @@ impl State {
     pub(crate) fn sub_namespaces(&self, id: Id) -> &SubNamespaces {
         static NONE: SubNamespaces = SubNamespaces::new();
         self.sub_namespaces.get(id).unwrap_or(&NONE)
+    }
+
+    /// The namespaces with a `SubNamespace` of this name that may still create its namespace. One that is being deleted creates none, but
+    /// the creation may be under way until the controller removes its finalizer. A conflict may be over in a moment.
+    pub(crate) fn holders_of_waiting(&self, child: &Name) -> impl Iterator<Item = (Id, &SubNamespaceFact)> {
+        let held = |it: &SubNamespaceFact| it.finalizers.iter().any(|it| **it == *FINALIZER);
+        let holders = self.holders.get(child).into_iter().flatten();
+        let forms = holders.filter_map(|id| Some((*id, self.sub_namespaces(*id).get(child)?)));
+        forms.filter(move |(_, form)| !form.terminating || held(form))
     }
 
     pub(crate) fn applied(&self, id: Id) -> Option<&Applied> {

@@ -9,11 +9,18 @@
 //! 2. The webhook reads the list before it allows an anchor, and notes there which namings have consented to it.
 //! 3. The controller reads the list before it creates the namespace of an anchor, and creates none without consent.
 //!
+//! A `SubNamespace` of Accurate's API can have no consent: its namespace would be in both hierarchies. So 1 looks for `SubNamespaces`, too,
+//! and the request is denied if there is one. And while there is a naming, 3 creates no namespace of a `SubNamespace`: afterwards its
+//! conflict is known.
+//!
 //! A naming is in the list for longer than a request can take. If an anchor was reviewed before that, 1 finds it, or it was stored
 //! later, and then 3 finds the naming. If it was reviewed after that, 2 finds the naming or the webhook knows it by then. Each of the
 //! three is needed: `tests/naming_model.rs` explores all orders.
 
 use crate::core::name::Name;
+
+/// Stands for the namespaces of all anchors in [`Naming::holders`].
+pub const ALL: &str = "*";
 
 /// The most names in the list. Each has at most 63 bytes, and an object of 1 MiB can be stored.
 const MOST: usize = 4_000;
@@ -86,6 +93,11 @@ impl Namings {
         self.0.iter().find(|it| *it.parent == *parent && it.lacks_consent(holder))
     }
 
+    /// A naming of `parent`, with or without consent.
+    pub fn of(&self, parent: &str) -> Option<&Naming> {
+        self.0.iter().find(|it| *it.parent == *parent)
+    }
+
     fn is_full(&self) -> bool {
         self.0.iter().map(|it| 2 + it.holders.len()).sum::<usize>() > MOST
     }
@@ -94,7 +106,7 @@ impl Namings {
 impl Naming {
     /// Whether an anchor in this namespace may not create the parent.
     pub fn lacks_consent(&self, holder: &str) -> bool {
-        self.holders.iter().all(|it| **it != *holder)
+        self.holders.iter().all(|it| **it != *holder && **it != *ALL)
     }
 
     /// Whether the list needs it no longer once it is older than any request. These namespaces have anchors of the name that may still
@@ -154,5 +166,7 @@ mod tests {
         let consenting = Naming { holders: vec!["x".into()], ..naming("y", "1") };
         assert!(consenting.may_end(&[]) && consenting.may_end(&["x".into()]));
         assert!(!consenting.may_end(&["x".into(), "other".into()]));
+        let all = Naming { holders: vec![ALL.into()], ..naming("y", "1") };
+        assert!(all.may_end(&["x".into(), "other".into()]));
     }
 }

@@ -107,11 +107,15 @@ impl<'a> Review<'a> {
     }
 
     /// The new place. Until it is seen, no other change of this namespace, or of one upstream of it, is allowed in either hierarchy: the
-    /// two could make a cycle, or put a namespace into both.
+    /// two could make a cycle, or put a namespace into both. A new namespace that nobody names makes no cycle, so that only its upstream
+    /// namespace counts, however many are above that.
     fn change(&self) -> Option<ParentChange> {
         let Request { operation, name, .. } = self.request;
         let upstream = self.after().edge().and_then(|(_, name)| self.forest.id(name));
-        let above = upstream.map(|id| self.forest.tree.hop_ancestry(id).path).unwrap_or_default();
+        let mut above = upstream.map(|id| self.forest.tree.hop_ancestry(id).path).unwrap_or_default();
+        if *operation == Operation::Create && !is_named(self.forest, name) {
+            above.truncate(1);
+        }
         let links = above.into_iter().map(|id| link(self.forest, self.forest.name(id).clone()));
         let links = links.collect();
         let change = parent_change(self.forest, name, Stream::NAMESPACES, [None, None]);
@@ -284,6 +288,12 @@ fn label(kind: EdgeKind) -> &'static str {
         EdgeKind::Parent => keys::PARENT,
         EdgeKind::Template => keys::TEMPLATE,
     }
+}
+
+/// Whether other namespaces name this one, in either hierarchy.
+fn is_named(forest: &Forest, name: &str) -> bool {
+    forest.id(name).is_some_and(|id| !forest.tree.next_hops(id).is_empty())
+        || !forest.children(name).is_empty()
 }
 
 /// Whether other namespaces name this one in an edge of this kind.

@@ -13,6 +13,7 @@ use super::{
     Answer, Answers, Check, Denial, Operation, Question, User, Verdict, WaitFor, all_answered, first_refused,
     managed_keys, parent_change,
 };
+use crate::accurate::SubNamespaceFact;
 use crate::core::labels::Labels;
 use crate::core::managed::Unmanaged;
 use crate::core::name::Name;
@@ -144,6 +145,7 @@ impl Review<'_> {
         self.user_has_authority()?;
         if let Some(parent) = &self.request.new.parent {
             self.is_in_one_hierarchy(parent)?;
+            self.no_sub_namespace_waits_for(parent)?;
             self.no_anchor_waits_for(parent)?;
             within_limits(self.forest, parent, &self.request.namespace)?;
             let both = (self.forest, self.answers);
@@ -399,6 +401,34 @@ impl Review<'_> {
             Denial::forbidden(format!(
                 "the requested parent {parent:?} does not exist, and an anchor in {holder:?} will create it as a subnamespace; only \
                  an admin of {holder:?} may name it before that"
+            ))
+        }
+        .into())
+    }
+
+    /// A `SubNamespace` of Accurate's API that waits for the name of the new parent would create it in that hierarchy. Nobody can consent
+    /// to that.
+    fn no_sub_namespace_waits_for(&self, parent: &Name) -> Check {
+        let (forest, namespace) = (self.forest, &self.request.namespace);
+        let exists = forest.exists(parent) && !forest.is_terminating(parent);
+        let creates_nothing = |holder: Id, form: &SubNamespaceFact| {
+            form.status.stalled.is_some() || forest.accurate_upstream(parent) == Some(forest.name(holder))
+        };
+        let mut waiting = forest.accurate().holders_of_waiting(parent);
+        let Some((holder, _)) = waiting.find(|(holder, form)| !exists || !creates_nothing(*holder, form))
+        else {
+            return Ok(());
+        };
+        let holder = forest.name(holder);
+        Err(if exists {
+            Denial::unavailable(format!(
+                "a SubNamespace in {holder:?} has the name of the requested parent {parent:?}, and does not show yet that it is in \
+                 conflict; try again in a moment"
+            ))
+        } else {
+            Denial::forbidden(format!(
+                "the requested parent {parent:?} does not exist, and a SubNamespace of that name in {holder:?} waits to create it in \
+                 a hierarchy of accurate.cybozu.com; create the parent first, or choose another parent for {namespace:?}"
             ))
         }
         .into())

@@ -387,3 +387,22 @@ fn changes_at_the_same_moment_block_each_other() {
         assert_eq!(both.contains(&true), blocked, "{one:?} {other:?}");
     }
 }
+
+/// Otherwise a user could have the webhook read hundreds of namespaces for each namespace that they create.
+#[test]
+fn a_new_namespace_that_nobody_names_depends_on_its_upstream_namespace_alone() {
+    let forest = draw("a root, b ^a, c ^b, d ^c, x ^gone");
+    let links = |request: &Request<'_>| {
+        let rights =
+            ["a", "b", "c", "d", "x"].into_iter().flat_map(|name| [may_create_below(name), may_bind(name)]);
+        let rights = rights.chain(["gone", "c"].map(super::super::may_delete_below));
+        let answers = rights.map(|right| (Question::Has(right), Answer::Yes)).collect();
+        match review(&forest, request, &answers) {
+            Verdict::Allow { change, .. } => change.unwrap().links.len(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(links(&request(Operation::Create, None, Some("new ^d"))), 1);
+    assert_eq!(links(&request(Operation::Create, None, Some("gone ^d"))), 4, "others name it");
+    assert_eq!(links(&request(Operation::Update, Some("x ^gone"), Some("x ^d"))), 4);
+}

@@ -7,6 +7,7 @@ use crate::accurate::rules::namespace;
 use crate::accurate::rules::sub_namespace::{Request, review, with_finalizer};
 use crate::accurate::settings::Settings;
 use crate::accurate::world::{self, draw, draw_with, place, settings};
+use crate::accurate::{Fact as AccurateFact, Stalled, SubNamespaceFact};
 use crate::core::verdict::{Operation, User};
 use crate::{Forest, HierarchyFact, hnc, rules};
 
@@ -281,6 +282,63 @@ fn a_namespace_is_in_one_hierarchy() {
     let change = forest.apply(hnc::Fact::Hierarchy("s".into(), hierarchy));
     assert!(change.namespaces.contains_key("s"));
     assert_eq!(forest.halted_root("s").map(|it| &**it), Some("s"));
+}
+
+#[test]
+fn a_parent_that_a_sub_namespace_is_about_to_create_is_not_named_in_the_other_hierarchy() {
+    let mut forest = draw("r root, s ^r, h, p");
+    let stalled = |name: &str| {
+        let mut form = world::form(name);
+        let (reason, message) = ("Conflict".into(), "".into());
+        form.status.stalled = Some(Stalled { reason, message, observed_generation: 1 });
+        form
+    };
+    let released =
+        |name: &str| SubNamespaceFact { terminating: true, finalizers: vec![], ..world::form(name) };
+    let ending = |name: &str| SubNamespaceFact { terminating: true, ..world::form(name) };
+    for form in
+        [world::form("new"), stalled("taken"), ending("ending"), released("released"), world::form("p")]
+    {
+        forest.apply(AccurateFact::SubNamespace("r".into(), form));
+    }
+    let name = |forest: &Forest, parent: &str| {
+        let spec = rules::hierarchy::Spec { parent: Some(parent.into()), ..Default::default() };
+        let request = rules::hierarchy::Request {
+            operation: Operation::Update,
+            namespace: "h".into(),
+            user: User::default(),
+            old: rules::hierarchy::Spec::default(),
+            new: spec,
+            terminating: false,
+        };
+        let mut answers = yes(["h", parent]);
+        let absent = (rules::Question::Namespace(parent.into()), rules::Answer::No);
+        let rights = [
+            rules::Question::MayCreateNamespace(parent.into()),
+            rules::Question::MayConfigure(parent.into()),
+        ];
+        answers.extend(rights.map(|right| (right, rules::Answer::Yes)).into_iter().chain([absent]));
+        match rules::hierarchy::review(forest, &request, &answers) {
+            rules::Verdict::Deny(denial) => denial.message,
+            verdict => format!("{verdict:?}"),
+        }
+    };
+    for parent in ["new", "taken", "ending"] {
+        let said = name(&forest, parent);
+        assert!(said.contains("a SubNamespace of that name in \"r\" waits to create it"), "{parent}: {said}");
+    }
+    for parent in ["released", "other"] {
+        let said = name(&forest, parent);
+        assert!(said.starts_with("Allow"), "{parent}: {said}");
+    }
+    let said = name(&forest, "p");
+    assert!(said.contains("does not show yet that it is in conflict"), "{said}");
+    forest.apply(AccurateFact::SubNamespace(
+        "r".into(),
+        SubNamespaceFact { version: world::version("q"), ..stalled("p") },
+    ));
+    let said = name(&forest, "p");
+    assert!(said.starts_with("Allow"), "{said}");
 }
 
 #[test]
