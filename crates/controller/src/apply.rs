@@ -186,9 +186,6 @@ impl Applier<'_> {
         self.forest.read(|forest| {
             let kind = forest.kind(key.kind).clone();
             let settings = (forest.shared_settings(), forest.accurate_settings().cloned());
-            // Users may forge a copy of Accurate's, with a field that cannot be changed.
-            let is_guarded = form == Form::Hnc && forest.copied_from(namespace, key).is_some();
-            let restricts = kind.restricts() && is_guarded;
             let is_own = match form {
                 Form::Hnc => forest.is_own(namespace, key),
                 Form::Accurate => forest.copied_from(namespace, key).is_none(),
@@ -204,7 +201,6 @@ impl Applier<'_> {
                 kind,
                 key,
                 bare,
-                restricts,
                 claims_usage,
             }
         })

@@ -71,7 +71,7 @@ struct Allowed {
 
 impl Allowed {
     fn is_anchor(&self) -> bool {
-        self.change.anchor_in.is_some()
+        self.change.anchor_in.is_some() && !self.change.deletes
     }
 
     fn is_over(&self, forest: &Forest) -> bool {
@@ -122,7 +122,7 @@ impl InFlight {
         if pending.clone().any(|other| change.is_blocked_by(other)) || change.exceeds_with(&pending) {
             return Err(Blocked::Crossing);
         }
-        if change.anchor_in.is_some() {
+        if change.anchor_in.is_some() && !change.deletes {
             drop_oldest_anchor(&mut changes);
         } else if is_full(&changes, origin) {
             return Err(Blocked::Full);
@@ -196,6 +196,7 @@ mod tests {
             missing_parent: None,
             added_to: Vec::new(),
             anchor_in: None,
+            deletes: false,
             consenting: Vec::new(),
         }
     }
@@ -385,6 +386,30 @@ mod tests {
             Err(Blocked::Crossing),
             "the same object"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_deletion_of_an_anchor_and_what_comes_to_be_below_its_namespace_wait_for_each_other() {
+        let anchor = |holder: &str, child: &str, deletes| ParentChange {
+            anchor_in: Some(holder.into()),
+            deletes,
+            ..change(child, &[])
+        };
+        let deletion = anchor("p", "s", true);
+        for (other, result) in [
+            (anchor("s", "new", false), Err(Blocked::Crossing)),
+            (change("moved", &["s", "p"]), Err(Blocked::Crossing)),
+            (anchor("p", "s", false), Err(Blocked::Crossing)),
+            (anchor("other", "new", false), Ok(())),
+            (anchor("other", "s", true), Err(Blocked::Crossing)),
+            (change("moved", &["p"]), Ok(())),
+        ] {
+            for [first, second] in [[&deletion, &other], [&other, &deletion]] {
+                let (in_flight, forest) = (InFlight::default(), forest());
+                assert_eq!(admit(&in_flight, &forest, first, false), Ok(()));
+                assert_eq!(admit(&in_flight, &forest, second, false), result, "{first:?} {second:?}");
+            }
+        }
     }
 
     /// Also if it has the name of one that is being deleted: its own end could not be told from that of the other one.

@@ -217,6 +217,34 @@ async fn a_restriction_is_neither_kept_out_nor_a_reason_to_keep_access() -> Resu
     running.end().await
 }
 
+/// The scopes of a `ResourceQuota` cannot be changed, so its copy must be created again.
+#[tokio::test]
+async fn a_quota_with_other_scopes_follows_its_new_source() -> Result<()> {
+    let workshop = workshop().await?;
+    let steps = &workshop.steps;
+    let running = restricted(&workshop, "rs-root").await?;
+    steps.plant(&[("rs-other", ""), ("rs-child", "rs-other")]).await?;
+    let loose = json!({ "metadata": { "name": "size" }, "spec": { "hard": { "pods": "100" }, "scopes": ["BestEffort"] } });
+    quotas(steps, "rs-other").create(&PostParams::default(), &serde_json::from_value(loose)?).await?;
+    let is_scoped = async || {
+        let found = quotas(steps, "rs-child").get("size").await.map_err(|error| error.to_string())?;
+        Ok::<_, String>(found.spec.unwrap_or_default().scopes.is_some())
+    };
+    let shows = async |what: &str, wanted: bool| {
+        eventually(what, PATIENCE, async || match is_scoped().await? {
+            seen if seen == wanted => Ok(()),
+            seen => Err(format!("scoped: {seen}")),
+        })
+        .await
+    };
+    shows("the loose quota arrives", true).await?;
+    steps.set_parent("rs-child", "rs-root").await?;
+    shows("the quota of the new tree replaces it", false).await?;
+    steps.binding_arrives(&["rs-child"], "edits", "rs-root", "ed").await?;
+    steps.reasons("rs-child", &[]).await?;
+    running.end().await
+}
+
 /// Creates a `LimitRange` in `source` that an own quota keeps out of the namespace `child`.
 async fn limit_range_is_refused(workshop: &Workshop, child: &str, source: &str) -> Result<()> {
     let steps = &workshop.steps;

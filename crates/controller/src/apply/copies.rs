@@ -1,9 +1,8 @@
 //! Writes copies of any kind, in the form of either API.
 //!
 //! An update replaces the whole copy. If the API server does not allow the update, the controller deletes the copy and creates it
-//! again, but only after a dry run shows that the creation will succeed. A copy that restricts, such as a `NetworkPolicy`, is never
-//! deleted first: if the creation then failed, the restriction would be missing. In a namespace that is being deleted, nothing can be
-//! created, and the copy is only deleted.
+//! again, but only after a dry run shows that the creation will succeed. In a namespace that is being deleted, nothing can be created,
+//! and the copy is only deleted, unless it restricts.
 //!
 //! A user's own `ResourceQuota` that becomes a copy is deleted and created again too, because its status may be forged.
 //!
@@ -78,8 +77,6 @@ pub(super) struct CopyWriter<'a> {
     pub(super) key: &'a ObjectKey,
     /// Whether the existing object is a copy of Accurate's API that has nothing of anybody else.
     pub(super) bare: bool,
-    /// Whether the existing object is a copy that restricts. A user's own object of such a kind protects nothing.
-    pub(super) restricts: bool,
     /// Whether the existing object is a user's own `ResourceQuota`. Its user may have recorded less usage than there is, and
     /// Kubernetes counts anew only when the limits change.
     pub(super) claims_usage: bool,
@@ -146,9 +143,6 @@ impl CopyWriter<'_> {
             Ok(object) => WriteResult::done(self.written(object, content)),
             // Invalid: either a field is immutable, or the content itself is invalid.
             Err(kube::Error::Api(status)) if status.code == 422 => {
-                if self.restricts {
-                    return Outcome::Refused(update_refused(&status.message)).into();
-                }
                 self.recreate(version, source, content, &status).await
             }
             Err(error) => {
@@ -249,8 +243,12 @@ impl CopyWriter<'_> {
         refused: &Status,
     ) -> WriteResult {
         if let Err(error) = self.try_create(source, content).await {
-            // It goes with its namespace in any case, and until then would give what its source does not.
-            if matches!(&error, kube::Error::Api(status) if is_in_ending_namespace(status)) {
+            // It goes with its namespace in any case. Until then it would give what its source does not, unless it restricts.
+            let ends = matches!(&error, kube::Error::Api(status) if is_in_ending_namespace(status));
+            if ends && self.kind.restricts() {
+                return Outcome::Refused(update_refused(&refused.message)).into();
+            }
+            if ends {
                 return Box::pin(self.delete(version)).await;
             }
             return match self.request("create").outcome(error) {

@@ -85,8 +85,10 @@ pub struct ParentChange {
     /// The trees with a limited number of namespaces that `child` is added to. Several such changes could exceed the limit
     /// together. Empty for an anchor: the controller creates no more namespaces than there is room for.
     pub added_to: Vec<Addition>,
-    /// The namespace of the anchor, if an anchor is created that creates `child`.
+    /// The namespace of the anchor, if an anchor for `child` is created or deleted.
     pub anchor_in: Option<Name>,
+    /// Whether the anchor is deleted, and `child` with it. Nothing may come to be below `child` meanwhile.
+    pub deletes: bool,
     /// The other side of a missing parent, as far as it is known; it has consented. For a missing parent, the namespaces of the
     /// anchors that wait for its name; for an anchor, the namespaces that name `child` as their parent.
     pub consenting: Vec<Name>,
@@ -129,10 +131,19 @@ impl ParentChange {
         *self.child == *namespace || self.links.iter().any(|link| *link.namespace == *namespace)
     }
 
+    /// Whether this puts a namespace below the one that `other` changes.
+    fn is_below(&self, other: &Self) -> bool {
+        self.anchor_in.as_ref() == Some(&other.child)
+            || self.links.iter().any(|link| link.namespace == other.child)
+    }
+
     /// Whether this change must wait for `other`: it depends on a parent that `other` changes, or one of the two creates the missing
     /// parent that the other one names. Anchors of different namespaces do not wait for each other, because a user can send as many
     /// as they want that are never stored: of two for one name, the controller puts the second in conflict.
     pub fn is_blocked_by(&self, other: &Self) -> bool {
+        if self.deletes || other.deletes {
+            return self.child == other.child || self.is_below(other) || other.is_below(self);
+        }
         let are_rivals =
             self.anchor_in.is_some() && other.anchor_in.is_some() && self.anchor_in != other.anchor_in;
         if are_rivals {

@@ -4,6 +4,7 @@
 //! ([`crate::core::tree`]).
 
 use super::Forest;
+use crate::accurate::SubNamespaceFact;
 use crate::accurate::place::Labelled;
 use crate::accurate::state::labels_of;
 use crate::core::name::Name;
@@ -31,6 +32,12 @@ impl Forest {
     pub(crate) fn is_marked_by_accurate(&self, id: Id) -> bool {
         let has_edges = self.tree.upstream(id).is_some() || !self.tree.downstream(id).is_empty();
         self.accurate.settings().is_some() && !has_edges && labels_of(self, id).edge().is_some()
+    }
+
+    /// The `SubNamespace` of this namespace in its parent.
+    pub(crate) fn own_sub_namespace(&self, id: Id) -> Option<&SubNamespaceFact> {
+        let edge = self.tree.hop(id).filter(|edge| edge.kind == EdgeKind::Parent)?;
+        self.accurate.sub_namespaces(edge.upstream).get(self.name(id))
     }
 
     /// Whether the `HierarchyConfiguration` of the namespace sets labels or annotations.

@@ -75,6 +75,15 @@ impl Forest {
         self.hnc().holders(child).filter(waits).map(|holder| self.name(holder).clone()).collect()
     }
 
+    /// Whether anchors here are about to create namespaces. What is shown to create none does not count.
+    pub(crate) fn has_waiting_anchors(&self, id: Id) -> bool {
+        self.anchors(id).values().any(|anchor| {
+            self.shown_anchor_state(self.name(id), anchor) == AnchorState::Missing
+                && !anchor.terminating
+                && !anchor.shows(AnchorState::Forbidden)
+        })
+    }
+
     /// The anchor of this subnamespace, if it exists.
     pub(crate) fn anchor_of(&self, child: Id) -> Option<&AnchorFact> {
         self.hnc().anchor_of(self, child)

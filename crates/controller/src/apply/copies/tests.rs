@@ -5,7 +5,7 @@ use hns_cluster::stored::Store;
 
 use super::*;
 use crate::apply::Applier;
-use crate::fake::{Server, World, copy, deleted, failure, secret};
+use crate::fake::{Server, World, copy, deleted, failure, secret, secrets_kind};
 
 /// The only write that `leaf` needs.
 fn action(world: &World) -> Action {
@@ -95,19 +95,37 @@ async fn in_a_namespace_that_is_being_deleted_a_copy_that_cannot_be_updated_is_d
     assert_eq!(server.methods(), ["PUT", "POST dry", "DELETE"]);
 }
 
+/// A `ResourceQuota` with other scopes must be created again. Otherwise one from another namespace would keep out that from above.
 #[tokio::test]
-async fn a_restriction_is_never_deleted_first() {
-    let world = to_be_replaced();
-    let action = action(&world);
-    let Action::ReplaceCopy { key, version, source, content } = &action else { unreachable!("{action:?}") };
-    let server = Server::answering([immutable()]);
-    let (client, namespace) = (server.client(), Name::from("leaf"));
-    let store = Store::new(client.clone(), "hnc-system");
-    let applier = Applier { client: &client, namespace: &namespace, forest: &world.forest, store: &store };
-    let writer = CopyWriter { restricts: true, ..applier.copy(Form::Hnc, key) };
-    let result = writer.replace(version, source, content).await;
-    assert_eq!(server.methods(), ["PUT"]);
-    assert!(refused(&result).contains("field is immutable"), "{result:?}");
+async fn a_restriction_is_deleted_only_if_it_can_be_created_again() {
+    let mut ending = failure(403, "Forbidden", "the namespace is being terminated");
+    ending["details"] =
+        json!({ "causes": [{ "reason": "NamespaceTerminating", "message": "", "field": "" }] });
+    let refusal = failure(403, "Forbidden", "exceeded quota: q");
+    let written = vec![copy("x", "", "new"), deleted(), copy("3", "13", "new")];
+    for (answers, methods, is_written) in [
+        (vec![refusal], &["PUT", "POST dry"][..], false),
+        (vec![ending], &["PUT", "POST dry"], false),
+        (written, &["PUT", "POST dry", "DELETE", "POST"], true),
+    ] {
+        let world = to_be_replaced();
+        let action = action(&world);
+        let Action::ReplaceCopy { key, version, source, content } = &action else {
+            unreachable!("{action:?}")
+        };
+        let server = Server::answering([immutable()].into_iter().chain(answers));
+        let (client, namespace) = (server.client(), Name::from("leaf"));
+        let store = Store::new(client.clone(), "hnc-system");
+        let applier =
+            Applier { client: &client, namespace: &namespace, forest: &world.forest, store: &store };
+        let quota =
+            Kind { kind: "ResourceQuota".into(), resource: "resourcequotas".into(), ..secrets_kind() };
+        let writer = CopyWriter { kind: quota, ..applier.copy(Form::Hnc, key) };
+        let result = writer.replace(version, source, content).await;
+        assert_eq!(server.methods(), methods);
+        assert_eq!(result.outcome == Outcome::Done, is_written, "{result:?}");
+        assert!(is_written || refused(&result).contains("field is immutable"), "{result:?}");
+    }
 }
 
 /// Kubernetes would not count again what an update of the same limits keeps.

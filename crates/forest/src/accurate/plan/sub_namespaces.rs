@@ -34,12 +34,14 @@ enum Child {
 pub(super) fn changes(forest: &Forest, id: Id) -> Changes {
     let mut changes = Changes::default();
     let all_go = forest.accurate().crd_is_being_deleted() || !forest.is_managed(id);
+    // This namespace goes with its own `SubNamespace`, so nothing comes to be below it.
+    let may_create = !forest.own_sub_namespace(id).is_some_and(|own| own.terminating);
     for form in forest.accurate().sub_namespaces(id).values() {
         let child = child(forest, id, form);
         if form.terminating {
             changes.end(form, &child, all_go);
         } else if !all_go && forest.lasting_namespace(id).is_some() {
-            changes.keep(form, &child);
+            changes.keep(form, &child, may_create);
         }
     }
     changes
@@ -102,7 +104,7 @@ impl Changes {
         }
     }
 
-    fn keep(&mut self, form: &SubNamespaceFact, child: &Child) {
+    fn keep(&mut self, form: &SubNamespaceFact, child: &Child, may_create: bool) {
         let observed_generation = form.generation;
         let stalled = match child {
             Child::Stalled(reason, message) => Some(Stalled {
@@ -115,7 +117,7 @@ impl Changes {
         let is_ours = stalled.is_none();
         let status = SubNamespaceStatus { observed_generation, stalled };
         let is_missing = matches!(child, Child::Missing);
-        if is_missing {
+        if is_missing && may_create {
             self.create.push(AccurateAction::CreateNamespace { child: form.name.clone() }.into());
         }
         let finalizers =

@@ -566,6 +566,21 @@ fn a_form_has_its_namespace_or_says_why_not() {
     }
 }
 
+/// Otherwise it would be the child of a missing namespace, and no quota on `SubNamespaces` would count it.
+#[test]
+fn nothing_is_created_below_a_namespace_whose_form_is_being_deleted() {
+    let mut forest = draw("r root, s ^r");
+    forest.apply(AccurateFact::SubNamespace("r".into(), form("s")));
+    forest.apply(AccurateFact::SubNamespace("s".into(), form("new")));
+    let applied = "apply accurate.cybozu.com/parent=r app.kubernetes.io/created-by=accurate";
+    assert_eq!(own(&forest, "s"), [applied, "create namespace new"]);
+    let ends = SubNamespaceFact { terminating: true, version: version("later"), ..form("s") };
+    let change = forest.apply(AccurateFact::SubNamespace("r".into(), ends));
+    assert!(change.namespaces["s"].structure);
+    assert_eq!(own(&forest, "s"), [applied]);
+    assert_eq!(own(&forest, "r"), ["delete namespace s"]);
+}
+
 /// Its namespace would be in both hierarchies.
 #[test]
 fn a_form_does_not_take_the_name_of_a_parent_that_the_other_hierarchy_misses() {

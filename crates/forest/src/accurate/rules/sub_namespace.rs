@@ -12,6 +12,7 @@ use super::{
     forbidden, has_rights, hncs_structure_is_known, may_bind, may_delete_below, next_consent,
     structure_is_known,
 };
+use crate::accurate::SubNamespaceFact;
 use crate::accurate::keys;
 use crate::accurate::naming::Fit;
 use crate::accurate::place::Labelled;
@@ -69,6 +70,15 @@ pub fn review(forest: &Forest, request: &Request, answers: &Answers) -> Verdict 
     };
     let rights = |()| review.user_may_add_owner().and_then(|()| review.user_may_remove_finalizer());
     judged.and_then(rights).err().unwrap_or_else(Verdict::allow)
+}
+
+/// Whether `SubNamespaces` in this namespace are about to create others.
+fn has_waiting(forest: &Forest, name: &str) -> bool {
+    let forms = forest.id(name).map(|id| forest.accurate().sub_namespaces(id)).into_iter().flatten();
+    let waits = |(child, form): (&Name, &SubNamespaceFact)| {
+        !form.terminating && form.status.stalled.is_none() && !forest.has_seen(child)
+    };
+    forms.into_iter().any(waits)
 }
 
 /// All faults are reported at once.
@@ -233,7 +243,7 @@ impl Review<'_> {
         }
         let cascades = forest.accurate().settings().is_some_and(|it| it.allow_cascading_deletion);
         if has_next(forest, name, EdgeKind::Template)
-            || (!cascades && has_next(forest, name, EdgeKind::Parent))
+            || (!cascades && (has_next(forest, name, EdgeKind::Parent) || has_waiting(forest, name)))
         {
             return Err(forbidden("child namespaces exist"));
         }

@@ -71,7 +71,10 @@ impl Changes {
             _ => {
                 self.change(anchor, true, Some(state));
                 // Until the configuration is known, the limits of trees are not.
-                let may_create = forest.lasting_namespace(parent).is_some() && forest.is_configured();
+                // The namespace goes with its own anchor, so nothing comes to be below it.
+                let stays = !forest.anchor_of(parent).is_some_and(|own| own.terminating);
+                let may_create =
+                    forest.lasting_namespace(parent).is_some() && stays && forest.is_configured();
                 if state == AnchorState::Missing && may_create {
                     let (child, initial_admin) = (anchor.name.clone(), anchor.initial_admin.clone());
                     // An anchor can be older than the deletion of its subnamespace. Its creator must not get rights in the

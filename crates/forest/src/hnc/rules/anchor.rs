@@ -55,7 +55,14 @@ pub fn review(forest: &Forest, request: &Request, answers: &Answers) -> Verdict 
         Operation::Delete => review.delete().map(|()| Vec::new()),
     };
     let verdict = judged.map_or_else(|verdict| verdict, Verdict::warn);
-    verdict.with_change(|| (request.operation == Operation::Create).then(|| creation(forest, request)))
+    verdict.with_change(|| match request.operation {
+        Operation::Create => Some(creation(forest, request)),
+        Operation::Delete => {
+            let takes_along = forest.anchor_state(&request.parent, &request.child) == AnchorState::Ok;
+            takes_along.then(|| ParentChange { deletes: true, ..creation(forest, request) })
+        }
+        Operation::Update => None,
+    })
 }
 
 /// The anchor creates a namespace, so no other request may name that as its missing parent before the anchor is seen.
@@ -68,6 +75,7 @@ fn creation(forest: &Forest, request: &Request) -> ParentChange {
         missing_parent: None,
         added_to: Vec::new(),
         anchor_in: Some(parent.clone()),
+        deletes: false,
         consenting: forest.children(child),
     }
 }
@@ -275,8 +283,8 @@ impl Review<'_> {
         let Some(id) = self.forest.id(child) else { return Ok(()) };
         // The deletion of a namespace that is being deleted is not judged again. The namespace controller deletes its anchor.
         if self.forest.is_terminating(child)
-            || self.forest.downstream(id).is_empty()
             || self.forest.allows_cascading_deletion(id)
+            || self.forest.downstream(id).is_empty() && !self.forest.has_waiting_anchors(id)
         {
             return Ok(());
         }

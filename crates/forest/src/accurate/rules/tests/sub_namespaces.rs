@@ -214,6 +214,17 @@ fn one_is_deleted_unless_its_namespace_has_dependants() {
     ] {
         assert_eq!([delete(&forest, place), delete(&cascades, place)], [without, with], "{place}");
     }
+    let waits = |form: SubNamespaceFact| {
+        let mut forest = draw(world);
+        forest.apply(AccurateFact::SubNamespace("x".into(), form));
+        delete(&forest, "s/x") != "ok"
+    };
+    assert!(waits(world::form("new")), "its namespace would be the child of a missing one");
+    let mut stalled = world::form("new");
+    stalled.status.stalled =
+        Some(Stalled { reason: "InvalidName".into(), message: "".into(), observed_generation: 1 });
+    let ends = SubNamespaceFact { terminating: true, ..world::form("new") };
+    assert!(!waits(stalled) && !waits(ends) && !waits(world::form("v")), "they create nothing");
 }
 
 #[test]

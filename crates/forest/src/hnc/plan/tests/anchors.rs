@@ -223,6 +223,20 @@ fn a_deleted_anchor_takes_along_what_may_go() {
     }
 }
 
+/// Otherwise the anchor of a namespace that gets a child at this moment would be deleted alone, and no quota on anchors would count the
+/// namespace.
+#[test]
+fn nothing_is_created_below_a_namespace_whose_anchor_is_being_deleted() {
+    let mut cluster = Cluster::draw("p, c<p");
+    settle(&mut cluster);
+    cluster.change_anchor("c", "x", |_| {});
+    assert_eq!(about_anchors(&cluster.forest(), "c").last().unwrap(), "create subnamespace x");
+    cluster.delete_anchor("p", "c");
+    let planned = about_anchors(&cluster.forest(), "c");
+    assert!(planned.iter().all(|it| !it.starts_with("create")), "{planned:?}");
+    assert_eq!(about_anchors(&cluster.forest(), "p"), ["delete subnamespace c"]);
+}
+
 #[test]
 fn an_anchor_stays_until_its_namespace_is_gone() {
     let mut cluster = Cluster::draw("p, c<p");

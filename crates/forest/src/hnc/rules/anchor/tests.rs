@@ -1,6 +1,7 @@
 //! Rows of section 7.4, each allowed and refused, with the questions that are asked on the way.
 
 use super::*;
+use crate::AnchorFact;
 use crate::cluster::{Cluster, settings};
 use crate::core::kind::OnConflict;
 use crate::core::stream::Stream;
@@ -294,6 +295,25 @@ fn row_6_an_anchor_goes_with_its_leaf() {
         ("for another's", "p, q, c<q, x:c", delete("p", "c"), vec![], Allowed),
         ("orphans wait for it", "p, x:c", delete("p", "c"), vec![], Allowed),
     ]);
+}
+
+/// It would be released when the child is there, and no quota on anchors would count its namespace.
+#[test]
+fn row_6_an_anchor_stays_while_another_waits_in_its_namespace() {
+    type Happens = fn(&mut AnchorFact);
+    let refused = Denied(Forbidden, &["\"c\" has children"]);
+    let cases: [(&str, Happens, &Expected); 5] = [
+        ("it is new", |_| {}, &refused),
+        ("it shows that", |it| it.state = Some("Missing".into()), &refused),
+        ("it is in conflict", |it| it.state = Some("Conflict".into()), &Allowed),
+        ("it is forbidden", |it| it.state = Some("Forbidden".into()), &Allowed),
+        ("it is being deleted", |it| it.terminating = true, &Allowed),
+    ];
+    for (what, happens, expected) in cases {
+        let mut cluster = Cluster::draw("p, c<p");
+        cluster.change_anchor("c", "x", happens);
+        check(what, &judge(&mut cluster.forest(), &delete("p", "c"), &[]), expected);
+    }
 }
 
 /// The namespaces that wait for the name join the tree of the anchor's namespace.
