@@ -180,7 +180,8 @@ fn reported(structure: &Structure, settings: &Settings, checks_anchors: bool) ->
     }
     let finding = |((kind, message), names): ((String, String), Vec<String>)| {
         let reason = kind.rsplit_once('(').map_or("", |(_, it)| it.trim_end_matches(')'));
-        let hint = for_all(&remedy((reason, &message), &names[0], structure), &names);
+        let hint = remedy((reason, &message), &names[0], (structure, checks_anchors));
+        let hint = for_all(&hint, &names);
         Finding::wrong(format!("condition {kind}"), format!("{}: {message}", some(&names)), hint)
     };
     shown.into_iter().map(finding).collect()
@@ -196,19 +197,35 @@ fn for_all(hint: &str, names: &[String]) -> String {
     format!("{hint} The same applies to {}.", some(others))
 }
 
-/// The object that sets the managed values of a namespace: those of a subnamespace follow its anchor.
-fn holder(structure: &Structure, name: &str) -> String {
+/// The object that sets the managed values of a namespace: those of a subnamespace follow its anchor, if it has one. Where anchors
+/// are not known, every parent that exists is taken to have it.
+fn holder(structure: &Structure, name: &str, knows_anchors: bool) -> String {
     let annotations = structure.namespaces.get(name).map(|it| &it.annotations);
-    match annotations.and_then(|it| it.get(annotations::SUBNAMESPACE_OF)).filter(|it| !it.is_empty()) {
+    let has_anchor = |parent: &&str| {
+        if knows_anchors {
+            has_anchor(structure, parent, name)
+        } else {
+            structure.namespaces.contains_key(*parent)
+        }
+    };
+    match annotations.and_then(|it| it.get(annotations::SUBNAMESPACE_OF)).filter(has_anchor) {
         Some(parent) => format!("the anchor {name} in {parent}"),
         None => format!("the HierarchyConfiguration of {name}"),
     }
 }
 
+fn has_anchor(structure: &Structure, parent: &str, name: &str) -> bool {
+    structure.anchors.iter().any(|(namespace, anchor)| **namespace == *parent && *anchor.name == *name)
+}
+
 /// What to do about a condition with this reason and message in the namespace `name`; the table of conditions in docs/concepts.md says the same.
-fn remedy((reason, message): (&str, &str), name: &str, structure: &Structure) -> String {
+fn remedy(
+    (reason, message): (&str, &str),
+    name: &str,
+    (structure, knows_anchors): (&Structure, bool),
+) -> String {
     use conditions::bad_namespace;
-    let holder = holder(structure, name);
+    let holder = holder(structure, name, knows_anchors);
     match reason {
         activities_halted::ILLEGAL_PARENT => {
             let elsewhere = elsewhere(structure, name, "PARENT");
@@ -286,9 +303,6 @@ fn anchors(structure: &Structure, settings: &Settings) -> Vec<Finding> {
         };
         findings.push(Finding::wrong("anchor", format!("{name} in {parent} {is}"), hint));
     }
-    let anchor = |parent: &str, name: &Name| {
-        structure.anchors.iter().any(|(namespace, anchor)| **namespace == *parent && anchor.name == *name)
-    };
     for (name, namespace) in &structure.namespaces {
         let of = namespace.annotations.get(annotations::SUBNAMESPACE_OF).filter(|it| !it.is_empty());
         // Where the parent is missing, there is another finding.
@@ -296,7 +310,7 @@ fn anchors(structure: &Structure, settings: &Settings) -> Vec<Finding> {
             && structure.namespaces.contains_key(parent)
             && settings.is_managed(name)
             && settings.is_managed(parent)
-            && !anchor(parent, name)
+            && !has_anchor(structure, parent, name)
         {
             findings.push(Finding::wrong(
                 "anchor",
@@ -433,7 +447,8 @@ mod tests {
         for reason in rows.flat_map(|row| row.split('|').nth(1).unwrap().split('`').skip(3).step_by(2)) {
             assert!(
                 SEEN.contains(&reason)
-                    || !remedy((reason, ""), "n", &Structure::default()).contains("shows all conditions"),
+                    || !remedy((reason, ""), "n", (&Structure::default(), true))
+                        .contains("shows all conditions"),
                 "{reason} has no remedy"
             );
             known += 1;
@@ -447,9 +462,21 @@ mod tests {
             hint.starts_with("Remove the key from the HierarchyConfiguration of a, or declare it as managed"),
             "{hint}"
         );
-        let structure = sketch(&["a", "[s] b < a ! BadConfiguration (OverriddenByAncestor): x/y"]);
-        let hint = reported(&structure, &settings(), true).remove(0).hint.unwrap();
-        assert!(hint.starts_with("Remove the value from the anchor b in a, or ask"), "{hint}");
+    }
+
+    #[test]
+    fn the_object_that_sets_a_value_exists() {
+        let mut structure = sketch(&["a", "[s] b < a", "[s] c < a", "[s] d < gone"]);
+        structure.anchors = vec![("a".into(), AnchorFact { name: "b".into(), ..AnchorFact::default() })];
+        for (name, knows_anchors, wanted) in [
+            ("b", true, "the anchor b in a"),
+            ("c", true, "the HierarchyConfiguration of c"),
+            ("c", false, "the anchor c in a"),
+            ("d", false, "the HierarchyConfiguration of d"),
+            ("a", true, "the HierarchyConfiguration of a"),
+        ] {
+            assert_eq!(holder(&structure, name, knows_anchors), wanted);
+        }
     }
 
     #[test]
@@ -485,7 +512,8 @@ mod tests {
 
     #[test]
     fn what_could_not_be_written_is_solved_by_its_cause() {
-        let said = |message: &str| remedy(("CannotPropagateObject", message), "n", &Structure::default());
+        let said =
+            |message: &str| remedy(("CannotPropagateObject", message), "n", (&Structure::default(), true));
         assert!(said("secrets \"s\": exceeded quota: q").contains("raise it"));
         assert!(said("These objects stand in the way of others from above: x").contains("Rename or delete"));
         assert!(said("too rich").starts_with("Solve what the message says"));
