@@ -17,6 +17,7 @@ use crate::{Failure, Terminal, published};
 ///
 /// A subnamespace is deleted with its anchor, so users who may delete anchors in the parent can delete it. Deleting a
 /// full namespace needs the right to delete namespaces. The place of the namespace and its content do not change.
+/// Each conversion needs the right to update the namespaces, which the `ClusterRole` admin does not give.
 ///
 /// With --to hnc, NAMESPACE is the root of a tree of Accurate's API. Everything below becomes a subnamespace of the parent that it
 /// has. No namespace is deleted at any time. If the command is interrupted, run it again to finish. It refuses trees with templates, and

@@ -16,6 +16,8 @@ use crate::{Failure, Terminal};
 ///
 /// Shows the writes and their effects, including copies, and asks for confirmation. A subnamespace stays a
 /// subnamespace. No namespace is deleted at any time. If the command is interrupted, run it again to finish the move.
+///
+/// Moving a subnamespace needs the right to update the namespace, which the `ClusterRole` admin does not give.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The namespace.

@@ -162,7 +162,8 @@ pub(super) async fn subnamespace_of(session: &Session, name: &str) -> Option<Str
 pub(super) fn is_subnamespace(name: &str, parent: &str) -> String {
     format!(
         "{name} is a subnamespace of {parent}. `kubectl hns move {name} --to PARENT` moves it below another parent; \
-         `kubectl hns convert {name} --to full` makes it a full namespace, whose parent can be set."
+         `kubectl hns convert {name} --to full` makes it a full namespace, whose parent can be set. Both need the right to update \
+         the namespace."
     )
 }
 
