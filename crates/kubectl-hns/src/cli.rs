@@ -164,14 +164,17 @@ impl NoCommand {
 /// Help or the version was requested, or the line is invalid.
 pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, NoCommand> {
     let mut words: Vec<OsString> = words.into_iter().collect();
-    // In HNC's plugin, -v without a value is the flag for the version.
-    if let Some(last) = words.last_mut().filter(|word| **word == *"-v") {
+    let program = Program::of(words.first().map(OsString::as_os_str));
+    let all = command(program);
+    // In HNC's plugin, -v without a value is the flag for the version, but not after a subcommand.
+    if let [before @ .., last] = &mut *words
+        && *last == *"-v"
+        && !before.iter().any(|word| all.find_subcommand(word).is_some())
+    {
         *last = "--version".into();
     }
-    let program = Program::of(words.first().map(OsString::as_os_str));
-    let matches = command(program)
-        .try_get_matches_from(words)
-        .map_err(|error| NoCommand(tips::with_tips(error, command(program))))?;
+    let matches =
+        all.clone().try_get_matches_from(words).map_err(|error| NoCommand(tips::with_tips(error, all)))?;
     let parsed = match program {
         Program::Hns => Cli::from_arg_matches(&matches),
         Program::Accurate => accurate::parsed(&matches),
@@ -253,6 +256,8 @@ mod tests {
             ("tree -h", true),
             ("--version", true),
             ("-v", true),
+            ("-n x -v", true),
+            ("tree -v", false),
             ("config", true),
             ("nonsense", false),
             ("create", false),
@@ -349,6 +354,7 @@ mod tests {
             ),
             ("plan config set-resource cm --mode=", "[possible values: Propagate, AllowPropagate", "similar"),
             ("tree x -v foo", "must be a number, the level of detail", "digit"),
+            ("tree -v", "tip: -v needs a value, the level of detail: `-v 6`", "--version"),
             ("set x --root=false", "leave --root out to keep the parent", "BOOL"),
             ("plan set x --root=0", "leave --root out to keep the parent", "BOOL"),
             ("set x -a=false", "use --forbidCascadingDeletion", "BOOL"),

@@ -63,6 +63,12 @@ fn tip(error: &Error) -> Option<String> {
                 _ => None,
             }
         }
+        ErrorKind::InvalidValue
+            if text(ContextKind::InvalidArg)?.starts_with("--v ")
+                && text(ContextKind::InvalidValue)?.is_empty() =>
+        {
+            Some("-v needs a value, the level of detail: `-v 6`".to_owned())
+        }
         _ => None,
     }
 }
