@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_needs_a_name() {
+    fn a_name_is_not_empty() {
         for words in [
             &["describe", ""][..],
             &["move", "", "--to", "x"],
@@ -302,10 +302,19 @@ mod tests {
             &["create", ""],
             &["plan", "create", ""],
             &["tree", ""],
+            &["hrq", ""],
+            &["config", "set-resource", "", "--mode", "Propagate"],
+            &["plan", "config", "set-resource", "", "--mode", "Propagate"],
+            &["config", "delete-type", "--resource", ""],
         ] {
             let line = ["kubectl-hns"].iter().chain(words).map(OsString::from);
             let text = parse(line).unwrap_err().0.to_string();
-            assert!(text.contains("the name of the namespace is empty"), "{words:?}: {text}");
+            let what = match words[0] {
+                "hrq" => "quota",
+                _ if words.contains(&"config") => "resource",
+                _ => "namespace",
+            };
+            assert!(text.contains(&format!("the name of the {what} is empty")), "{words:?}: {text}");
         }
     }
 

@@ -36,11 +36,14 @@ pub(crate) fn only_true(text: &str, instead: &str) -> Result<Switch, String> {
     }
 }
 
+/// The name of something, which has one.
+pub(crate) fn named(text: &str, what: &str) -> Result<String, String> {
+    if text.is_empty() { Err(format!("the name of the {what} is empty")) } else { Ok(text.to_owned()) }
+}
+
 /// The name of a namespace.
 pub(crate) fn namespace(text: &str) -> Result<String, String> {
-    if text.is_empty() {
-        return Err("the name of the namespace is empty".into());
-    }
+    named(text, "namespace")?;
     if is_namespace_name(text) {
         return Ok(text.to_owned());
     }

@@ -14,7 +14,7 @@ use kube::api::ListParams;
 use serde_json::json;
 
 use crate::failure::Problem;
-use crate::flags::Switch;
+use crate::flags::{Switch, named};
 use crate::format::{Format, render};
 use crate::lines::printable;
 use crate::session::Session;
@@ -28,7 +28,7 @@ const NAME_ONE: &str = "Name a namespace of yours with -n.";
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The names of the quotas; the default is all.
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", value_parser = |it: &str| named(it, "quota"))]
     names: Vec<String>,
 
     /// List the quotas of all namespaces, whatever their names.

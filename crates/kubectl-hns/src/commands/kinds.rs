@@ -17,13 +17,13 @@ use serde_json::{Value, json};
 
 use crate::Failure;
 use crate::failure::Problem;
-use crate::flags::Switch;
+use crate::flags::{Switch, named};
 use crate::session::Session;
 
 #[derive(Debug, Args)]
 pub(super) struct SetResource {
     /// The resource: plural, singular or a short name, such as secrets, secret or cm, or with its group, such as jobs.batch.
-    #[arg(value_name = "RESOURCE")]
+    #[arg(value_name = "RESOURCE", value_parser = |it: &str| named(it, "resource"))]
     pub(super) resource: String,
 
     /// The API group of the resource. Needed only if several groups have a resource of that name.
@@ -49,7 +49,7 @@ pub(super) struct DeleteType {
     pub(super) group: String,
 
     /// The resource: plural, singular or a short name, or with its group, such as jobs.batch.
-    #[arg(long, value_name = "RESOURCE")]
+    #[arg(long, value_name = "RESOURCE", value_parser = |it: &str| named(it, "resource"))]
     pub(super) resource: String,
 }
 
