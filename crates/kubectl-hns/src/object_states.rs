@@ -134,17 +134,6 @@ pub(crate) enum State {
     Unknown,
 }
 
-impl State {
-    /// The colour of the state.
-    pub(crate) fn ink(self) -> Ink {
-        match self {
-            Self::Source | Self::Copy => Ink::Good,
-            Self::Absent | Self::Unknown => Ink::Faint,
-            Self::Missing | Self::Replaced | Self::Surplus | Self::Conflict | Self::Stopped => Ink::Warning,
-        }
-    }
-}
-
 /// The state of an object in one namespace, with its reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -165,9 +154,27 @@ pub(crate) struct ObjectState {
     /// Whether it is a copy, or not there, for a reason that depends on something that could not be read.
     #[serde(skip)]
     pub(crate) is_doubtful: bool,
+    /// Whether it is not copied because somebody decided so, not because something failed.
+    #[serde(skip)]
+    is_intended: bool,
 }
 
 impl ObjectState {
+    /// Whether there is a conflict, a failure, or work left for the controller.
+    pub(crate) fn needs_attention(&self) -> bool {
+        use State::{Conflict, Missing, Replaced, Stopped, Surplus};
+        !self.is_intended && matches!(self.state, Missing | Replaced | Surplus | Conflict | Stopped)
+    }
+
+    /// The colour of the state.
+    pub(crate) fn ink(&self) -> Ink {
+        match self.state {
+            State::Source | State::Copy => Ink::Good,
+            _ if self.needs_attention() => Ink::Warning,
+            _ => Ink::Faint,
+        }
+    }
+
     /// A short label.
     pub(crate) fn label(&self) -> String {
         let word = match self.state {
@@ -216,7 +223,9 @@ impl From<&ObjectExplanation> for ObjectState {
             _ => false,
         };
         let advice = advice(answer);
-        Self { state, from, advice, why: Some(why).filter(|it| !it.is_empty()), is_plain, is_doubtful }
+        let is_intended = state == State::Stopped && is_intended(answer);
+        let why = Some(why).filter(|it| !it.is_empty());
+        Self { state, from, why, advice, is_plain, is_doubtful, is_intended }
     }
 }
 
@@ -289,6 +298,17 @@ fn judged(answer: &ObjectExplanation) -> (State, Option<&Name>, Option<String>) 
         }
         (There::Nothing, Expected::Unknown) => (State::Absent, None, Some(doubt())),
         (There::Nothing, _) => (State::Stopped, None, Some(stops(answer))),
+    }
+}
+
+/// Whether what keeps the object from being copied is a decision: exceptions, the configuration or the settings.
+fn is_intended(answer: &ObjectExplanation) -> bool {
+    let is_decision = |why: &Withheld| {
+        !matches!(why, Withheld::Unparsable(_) | Withheld::OtherRole { .. } | Withheld::RoleTerminating(_))
+    };
+    match &answer.expected {
+        Expected::AsItIs(why) => !matches!(why, Untouched::Halted { .. } | Untouched::NotInForce(_)),
+        _ => answer.above.iter().all(|it| it.comes.as_ref().is_err_and(is_decision)),
     }
 }
 

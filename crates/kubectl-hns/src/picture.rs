@@ -97,11 +97,12 @@ impl Node {
 
     /// The style class of the node, if it is not the default: by its conditions, or else by the state of the object.
     fn class(&self) -> Option<&'static str> {
-        match (self.health(), self.object.as_ref().map(|it| it.state)) {
+        let object = self.object.as_ref();
+        match (self.health(), object.map(|it| it.state)) {
             (Health::Halted, _) => Some("halted"),
             (_, Some(State::Source)) => Some("source"),
             (_, Some(State::Copy)) => Some("copy"),
-            (Health::Well, None | Some(State::Unknown | State::Absent)) => None,
+            (Health::Well, _) if !object.is_some_and(ObjectState::needs_attention) => None,
             _ => Some("complaining"),
         }
     }

@@ -121,6 +121,27 @@ fn each_answer_has_a_label_and_a_reason() {
 }
 
 #[test]
+fn what_is_not_copied_by_a_decision_needs_no_attention() {
+    let withheld = |why| vec![Above { comes: Err(why), ..above("a", false) }];
+    let role = || Withheld::OtherRole { role: "r".into(), there: Some("a".into()), here: None };
+    let blocked = |why| Expected::AsItIs(why);
+    let halted = || blocked(Untouched::Halted { at: "h".into(), condition: None });
+    for (there, expected, above, needs) in [
+        (There::Nothing, Expected::Nothing, withheld(Withheld::NotInTree), false),
+        (There::Nothing, Expected::Nothing, withheld(Withheld::NotOptedIn), false),
+        (There::Nothing, Expected::Nothing, withheld(role()), true),
+        (There::Nothing, blocked(Untouched::Ignored), vec![above("a", true)], false),
+        (There::Nothing, halted(), withheld(Withheld::OptedOut), true),
+        (There::Nothing, Expected::Copy("a".into()), vec![above("a", true)], true),
+        (own(), Expected::Conflict("a".into()), vec![above("a", true)], true),
+        (own(), Expected::Own, vec![], false),
+    ] {
+        let what = format!("{there:?} {expected:?} {above:?}");
+        assert_eq!(ObjectState::from(&answer(there, expected, above)).needs_attention(), needs, "{what}");
+    }
+}
+
+#[test]
 fn a_conflict_and_a_halted_namespace_have_advice() {
     let advice = |expected| ObjectState::from(&answer(own(), expected, vec![above("a", true)])).advice;
     assert_eq!(advice(Expected::Copy("a".into())), None);

@@ -74,11 +74,11 @@ mod tests {
 
     #[test]
     fn an_object_is_named_in_the_nodes() {
-        let all = object_states(&["a", "b < a"], &[("a", "", "!b")]);
+        let all = object_states(&["a", "b < a", "c < a"], &[("a", "", "!b"), ("c", "", "")]);
         let text = draw(&build_with_object(&all, &["a".into()]));
         assert!(text.contains("  \"a\" [label=\"a\\nsource\", fillcolor=\"#cfe2ff\"];\n"), "{text}");
-        let stopped =
-            "[label=\"b\\nnot copied\", fillcolor=\"#fff3cd\", tooltip=\"the one in a is not copied here";
-        assert!(text.contains(stopped), "{text}");
+        let excluded = "[label=\"b\\nnot copied\", tooltip=\"the one in a is not copied here";
+        let conflict = "[label=\"c\\nconflict\", fillcolor=\"#fff3cd\", tooltip=\"it is not a copy";
+        assert!(text.contains(excluded) && text.contains(conflict), "{text}");
     }
 }

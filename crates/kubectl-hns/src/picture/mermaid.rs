@@ -88,16 +88,18 @@ flowchart LR
 
     #[test]
     fn an_object_is_named_in_the_nodes() {
-        let all = object_states(&["a", "b < a", "c < b"], &[("a", "", "!c"), ("b", "a", "")]);
+        let lines = ["a", "b < a", "c < b", "d < a"];
+        let all = object_states(&lines, &[("a", "", "!c"), ("b", "a", ""), ("d", "", "")]);
         let text = draw(&build_with_object(&all, &["a".into()]));
         for line in [
             "n1[\"a<br/>source\"]",
             "class n2 copy",
             "n3[\"c<br/>not copied\"]",
-            "class n3 complaining",
+            "class n4 complaining",
             "classDef copy ",
         ] {
             assert!(text.contains(line), "{line}\n{text}");
         }
+        assert!(!text.contains("class n3"), "an exception needs no attention: {text}");
     }
 }

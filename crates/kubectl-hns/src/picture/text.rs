@@ -63,7 +63,7 @@ impl Drawing {
 
     /// The state of the object, and the number of its reason unless it is obvious.
     fn object(&mut self, mark: &ObjectState) -> String {
-        let label = self.paint.ink(mark.state.ink(), &mark.label());
+        let label = self.paint.ink(mark.ink(), &mark.label());
         match &mark.why {
             Some(why) if mark.needs_a_reason() => format!(" [{label}] [{}]", number(&mut self.reasons, why)),
             _ => format!(" [{label}]"),

@@ -10,7 +10,7 @@ pub(super) fn draw(explanation: &Explanation, paint: Paint) -> String {
     let Explanation { namespace, resource, name, mark, ancestors, above, below, annotations, .. } =
         explanation;
     let mut text = String::new();
-    let (name, label) = (printable(name), paint.ink(mark.state.ink(), &mark.label()));
+    let (name, label) = (printable(name), paint.ink(mark.ink(), &mark.label()));
     text.line(format!("{resource} {name} in {namespace}: {label}"));
     if let Some(why) = &mark.why {
         // The condition says the rest.
@@ -76,7 +76,7 @@ fn draw_below(namespace: &str, below: &[Below], paint: Paint, text: &mut String)
         }
     }
     for (mark, namespaces) in others {
-        let label = paint.ink(mark.state.ink(), &mark.label());
+        let label = paint.ink(mark.ink(), &mark.label());
         let why = mark.why.as_ref().map(|why| format!(", {why}")).unwrap_or_default();
         text.line(format!("  - {}: {label}{why}", namespaces.join(", ")));
     }
