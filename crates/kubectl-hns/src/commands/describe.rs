@@ -271,7 +271,8 @@ fn text(description: &Description, paint: Paint) -> String {
     let Description { namespace, parent, children, conditions, .. } = description;
     let mut text = format!("Hierarchy configuration for namespace {namespace}\n");
     if let Some(why) = &description.excluded {
-        text.line(paint.ink(Ink::Warning, &format!("  The namespace {why}")));
+        let so = if parent.is_some() { ", so its parent has no effect" } else { "" };
+        text.line(paint.ink(Ink::Warning, &format!("  The namespace {why}{so}")));
     }
     if let Some(manager) = &description.external_manager {
         let why = format!(
@@ -372,8 +373,12 @@ No recent HNC events for objects in this namespace
     #[test]
     fn an_excluded_namespace_is_called_so() {
         let excluded = Some(forest::Unmanaged::Own.to_string());
-        let description = Description { namespace: "home".into(), excluded, ..Description::default() };
+        let mut description = Description { namespace: "home".into(), excluded, ..Description::default() };
         let wanted = "namespace home\n  The namespace is excluded, because hns runs in it\n  No parent\n";
+        assert!(drawn(&description).contains(wanted), "{}", drawn(&description));
+        description.parent = Some("a".into());
+        let wanted =
+            "  The namespace is excluded, because hns runs in it, so its parent has no effect\n  Parent: a\n";
         assert!(drawn(&description).contains(wanted), "{}", drawn(&description));
     }
 
