@@ -95,7 +95,13 @@ pub(crate) async fn load(
     }
     let unread = loaded.unread.iter();
     let unread = unread.map(|(id, names)| (loaded.forest.kind(*id).group_resource(), names));
-    loaded.notes.extend(not_read(unread));
+    // Of one object, the answer says what is not known.
+    let consequence = match selection {
+        Selection::All(_) => ", so whether copies of these kinds have arrived there was not checked",
+        Selection::Named(..) => "",
+    };
+    let notes = not_read(unread).into_iter().map(|note| format!("{note}{consequence}"));
+    loaded.notes.extend(notes);
     loaded.unread.extend(unlisted);
     if loaded.forest.settings().hierarchical_quotas {
         loaded.add_quotas(session).await?;
