@@ -148,15 +148,17 @@ async fn a_dry_run_of_a_deletion_changes_nothing() {
         server.stderr.starts_with("Note: the API server can check the deletion itself only"),
         "{server:?}"
     );
-    let hint = "With -a (--allowCascadingDeletion) the subnamespaces below are deleted as well. Full namespaces below stay, and lose \
-                their parent.\n";
+    let hint = format!(
+        "With -a (--allowCascadingDeletion) the subnamespaces below are deleted as well; full namespaces below stay, and lose their \
+         parent. This needs the right to update hierarchyconfigurations in {sub}. Without it, delete the subnamespaces below first.\n"
+    );
     for (run, said) in [
         ("client", "Error: this would be refused: the subnamespace"),
         ("server", "Could not delete subnamespace anchor.\nReason: admission webhook"),
     ] {
         let refused = live.hns(&format!("{delete} --dry-run={run}")).await;
         refused.fails(said);
-        assert!(refused.stderr.ends_with(hint), "{refused:?}");
+        assert!(refused.stderr.ends_with(&hint), "{refused:?}");
     }
     live.hns(&format!("delete {two} -n {one} --dry-run=server")).await.says(&format!(
         "Deleting the subnamespace anchor {two} in {one} deletes these namespaces, with everything in them:\n  {two}\n\

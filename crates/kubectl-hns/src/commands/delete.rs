@@ -26,9 +26,6 @@ use crate::{Failure, Terminal, published};
 
 /// How long the webhook's cache may lag behind the permission for cascading deletion.
 const WEBHOOK_DELAY: Duration = Duration::from_secs(10);
-/// How to delete a subnamespace with children.
-const WITH_ALL: &str = "With -a (--allowCascadingDeletion) the subnamespaces below are deleted as well. Full namespaces below stay, and lose \
-                        their parent.";
 const POLL: Duration = Duration::from_millis(200);
 
 /// Delete a subnamespace of the namespace given with -n.
@@ -142,7 +139,8 @@ impl Deletion<'_> {
             // The API server says it itself.
             Some(_) if self.dry_run == DryRun::Server => {}
             Some(why) => {
-                return Err(Failure::new(format!("Error: this would be refused: {why}")).with_hint(WITH_ALL));
+                return Err(Failure::new(format!("Error: this would be refused: {why}"))
+                    .with_hint(with_children(self.child)));
             }
             None => self.terminal.print(&consequences.text()),
         }
@@ -204,7 +202,7 @@ impl Deletion<'_> {
     }
 
     async fn could_not(&self, problem: &Problem) -> Failure {
-        let failure = could_not(problem);
+        let failure = could_not(self.child, problem);
         if !problem.is_not_found() {
             return failure;
         }
@@ -345,7 +343,20 @@ fn held(child: &str) -> String {
 
 /// Whether the deletion was refused because of namespaces below.
 fn is_about_children(problem: &Problem) -> bool {
-    problem.code() == 403 && problem.to_string().contains("allowCascadingDeletion")
+    problem.code() == 403 && names_permission(&problem.to_string())
+}
+
+/// Whether the reason of a refusal is that there are namespaces below.
+pub(super) fn names_permission(reason: &str) -> bool {
+    reason.contains("allowCascadingDeletion")
+}
+
+/// How to delete a namespace with children.
+pub(super) fn with_children(name: &str) -> String {
+    format!(
+        "With -a (--allowCascadingDeletion) the subnamespaces below are deleted as well; full namespaces below stay, and lose their \
+         parent. This needs the right to update hierarchyconfigurations in {name}. Without it, delete the subnamespaces below first."
+    )
 }
 
 /// The failure with what became of the permission that was given first.
@@ -365,11 +376,11 @@ fn with_state(failure: Failure, child: &str, undone: bool) -> Failure {
 }
 
 /// HNC's message, without a blank line.
-fn could_not(problem: &Problem) -> Failure {
+fn could_not(child: &str, problem: &Problem) -> Failure {
     let failure = Failure::new(format!("Could not delete subnamespace anchor.\nReason: {problem}"));
     match problem.hint() {
         Some(hint) => failure.with_hint(hint),
-        None if is_about_children(problem) => failure.with_hint(WITH_ALL),
+        None if is_about_children(problem) => failure.with_hint(with_children(child)),
         None => failure,
     }
 }

@@ -86,10 +86,13 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
 /// What to do instead of a change that would be refused.
 async fn hint(command: &Command, refused: &Document, session: &Session) -> Result<Option<String>, Failure> {
     match command {
-        Command::Delete(Delete { namespace, .. }) if !session.names_namespace => {
+        Command::Delete(Delete { namespace, .. }) => {
+            let reason = refused.verdict.message.as_deref().unwrap_or_default();
+            if delete::names_permission(reason) {
+                return Ok(Some(delete::with_children(namespace)));
+            }
             let lacks_right = format!("may not {}", Right::namespace("delete", namespace));
-            let is_it = refused.verdict.message.as_ref().is_some_and(|it| it.ends_with(&lacks_right));
-            if !is_it {
+            if session.names_namespace || !reason.ends_with(&lacks_right) {
                 return Ok(None);
             }
             let found = session.call(session.all::<Namespace>().get_metadata(namespace)).await;

@@ -86,6 +86,7 @@ async fn creation_and_deletion_are_planned() {
     let refused = live.hns("plan delete pd-sub").await;
     let words = "This would be refused (403 Forbidden): the subnamespace \"pd-sub\" has children";
     assert!(refused.code == Some(1) && refused.stdout.contains(words), "{refused:?}");
+    assert!(refused.stderr.contains("With -a"), "the way out, as of delete: {refused:?}");
     let cascade = live.hns("plan delete pd-sub -a").await;
     assert_eq!(cascade.code, Some(0), "{cascade:?}");
     for line in [
