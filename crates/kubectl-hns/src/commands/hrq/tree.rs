@@ -25,7 +25,10 @@ const BAR: i64 = 20;
 struct View {
     namespace: String,
     name: String,
+    /// The limits in force.
     hard: Resources,
+    /// Those of `spec`.
+    wanted: Resources,
     used: Resources,
     /// What the conditions say, one line each.
     conditions: Vec<(Ink, String)>,
@@ -91,6 +94,7 @@ impl View {
         Self {
             name: quota.metadata.name.clone().unwrap_or_default(),
             hard: amounts(&json!(status.hard)),
+            wanted: amounts(&json!(quota.spec.hard)),
             used: amounts(&json!(status.used)),
             conditions: conditions.collect(),
             tree: build(structure, &[namespace.as_str().into()]).remove(0),
@@ -134,7 +138,7 @@ impl View {
             text.line(paint.ink(*ink, line));
         }
         if self.hard.is_empty() {
-            text.line("no limits");
+            text.line(self.not_in_force());
             return text;
         }
         text.push('\n');
@@ -150,6 +154,15 @@ impl View {
             ));
         }
         text
+    }
+
+    /// The limits of a quota of which none is in force.
+    fn not_in_force(&self) -> String {
+        if self.wanted.is_empty() {
+            return "no limits".to_owned();
+        }
+        let limits: Vec<String> = self.wanted.iter().map(|(name, limit)| format!("{name} {limit}")).collect();
+        format!("limits, not in force: {}", limits.join(", "))
     }
 
     /// Each limit with a bar.
@@ -259,6 +272,22 @@ x          2 (own 0)
 x counts too: its parent does not exist, and it is still limited
 ";
         assert_eq!(view.text(Paint::NONE), wanted);
+    }
+
+    #[test]
+    fn limits_that_are_not_in_force_are_named() {
+        for (spec, said) in [
+            (json!({}), "no limits"),
+            (
+                json!({ "hard": { "pods": "4", "limits.cpu": "2" } }),
+                "limits, not in force: limits.cpu 2, pods 4",
+            ),
+        ] {
+            let metadata = json!({ "name": "team", "namespace": "a" });
+            let quota = serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).unwrap();
+            let text = View::new(&quota, &sketch(&["a"])).text(Paint::NONE);
+            assert_eq!(text, format!("team in namespace a\n{said}\n"));
+        }
     }
 
     #[test]
