@@ -120,8 +120,12 @@ impl Document {
 fn pair(name: &str, what: &str, pair: &Pair) -> String {
     let key = &pair.key;
     match (&pair.values.before, &pair.values.after) {
+        (Some(before), Some(after)) if before.is_empty() => {
+            format!("  {name}: {what} {key} would be set to {}", printable(after))
+        }
         (Some(before), Some(after)) => {
-            format!("  {name}: {what} {key} would change from {} to {}", printable(before), printable(after))
+            let after = if after.is_empty() { "\"\"".into() } else { printable(after) };
+            format!("  {name}: {what} {key} would change from {} to {after}", printable(before))
         }
         (None, Some(after)) => {
             let unless =
@@ -220,6 +224,8 @@ mod tests {
             pair("x", Some("1"), Some("2")),
             pair("y", None, Some("2")),
             pair("z", Some("1"), None),
+            pair("e", Some(""), Some("1")),
+            pair("f", Some("1"), Some("")),
             Pair { may_be_overridden: true, ..pair("u", None, Some("2")) },
         ];
         let mut new = namespace("new", "create");
@@ -258,6 +264,8 @@ Namespaces:
   n: label x would change from 1 to 2
   n: label y=2 would be added
   n: label z=1 would be removed
+  n: label e would be set to 1
+  n: label f would change from 1 to \"\"
   n: label u=2 would be added, unless a namespace above sets another value
   n: condition T (R) would appear: why
   gone would be deleted, with everything in it (objects of propagated kinds: 1)
