@@ -43,6 +43,8 @@ pub(crate) struct ClusterPreview<'a> {
     knows_the_present: bool,
     /// The namespaces whose hierarchy the user may not read.
     hidden_hierarchies: BTreeSet<Name>,
+    /// The namespaces in which the user may not read all objects of propagated kinds.
+    unread: BTreeSet<Name>,
     /// What is uncertain about the settings, which the decisions depend on, as a note for the user.
     settings_note: Option<String>,
     /// What else could not be read, as notes for the user.
@@ -78,6 +80,8 @@ pub(crate) struct PreviewResult {
     pub(crate) forest: Forest,
     /// The labels and annotations of namespaces that others above may override, whose hierarchy the user may not read.
     pub(crate) overridable: BTreeSet<(Name, Box<str>)>,
+    /// The namespaces in which, or below which, there may be more than the user may read.
+    pub(crate) unread: BTreeSet<Name>,
     pub(crate) notes: Vec<String>,
 }
 
@@ -153,6 +157,7 @@ impl<'a> ClusterPreview<'a> {
         // Without the configuration, the limits of trees are not known.
         let is_whole = loaded.structure.is_whole && configured.is_known && lacking.is_empty();
         let hidden_hierarchies = loaded.structure.hidden;
+        let unread = loaded.unread.into_values().flatten().collect();
         let preview = Preview::new(loaded.forest);
         let (hidden, read) = (Vec::new(), BTreeSet::new());
         Ok(Self {
@@ -165,6 +170,7 @@ impl<'a> ClusterPreview<'a> {
             is_whole,
             knows_the_present: is_whole && knows_settings,
             hidden_hierarchies,
+            unread,
             settings_note,
             notes,
             lacking,
@@ -226,7 +232,8 @@ impl<'a> ClusterPreview<'a> {
         let overridable = intents.iter().flat_map(|it| self.overridable(it)).collect();
         let unknown = unknown(&self.hidden, &self.hidden_hierarchies, &self.lacking);
         let pending = (self.knows_the_present && unknown.is_none()).then_some(pending);
-        let Self { preview, mut notes, hidden, settings_note, .. } = self;
+        let Self { preview, mut notes, hidden, settings_note, hidden_hierarchies, mut unread, .. } = self;
+        unread.extend(hidden_hierarchies);
         notes.extend(unknown);
         let over = |(name, before): &(&Name, Vec<_>)| {
             uncounted(name, before, &preview.forest().quotas_over(name), &outcome)
@@ -249,7 +256,8 @@ impl<'a> ClusterPreview<'a> {
             }
         }
         notes.dedup();
-        Ok(PreviewResult { decisions, outcome, pending, forest: preview.into_forest(), overridable, notes })
+        let forest = preview.into_forest();
+        Ok(PreviewResult { decisions, outcome, pending, forest, overridable, unread, notes })
     }
 
     /// The labels and annotations of an anchor that namespaces above may override, whose hierarchy the user may not read.
@@ -615,6 +623,7 @@ mod tests {
             pending: None,
             forest: sketch(&[]).forest(),
             overridable: BTreeSet::new(),
+            unread: BTreeSet::new(),
             notes: Vec::new(),
         };
         let mut allowed = result(Decision::Allowed { warnings: vec!["one".into()] });

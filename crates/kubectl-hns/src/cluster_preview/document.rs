@@ -1,13 +1,11 @@
 //! The preview as data: the output of `-o json`, from which the text is made as well.
 
-use std::collections::BTreeSet;
-
+use forest::Forest;
 use forest::hnc::quota::Resources;
 use forest::preview::{
     AnchorChange, Effect, KeptObject, NamespaceChange, ObjectChange, PairChange, QuotaChange,
     SubNamespaceChange,
 };
-use forest::{Forest, Name};
 use serde::Serialize;
 
 use super::{Decision, PreviewResult};
@@ -71,6 +69,9 @@ pub(crate) struct Namespace {
     pub(crate) annotations: Vec<Pair>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) conditions: Vec<Condition>,
+    /// Whether there may be more in it or below it than the user may read.
+    #[serde(skip)]
+    pub(crate) is_unread: bool,
 }
 
 /// The values before and after; null if there is none.
@@ -183,7 +184,7 @@ impl Document {
             change,
             verdict: verdict(&result.decisions),
             warnings: warnings.collect(),
-            namespaces: outcome.namespaces.iter().map(|it| namespace(it, &result.overridable)).collect(),
+            namespaces: outcome.namespaces.iter().map(|it| namespace(it, result)).collect(),
             anchors: outcome.anchors.iter().map(anchor).collect(),
             sub_namespaces: outcome.sub_namespaces.iter().map(sub_namespace).collect(),
             objects: outcome.objects.iter().map(|it| object(&result.forest, it)).collect(),
@@ -302,7 +303,7 @@ fn verdict(decisions: &[Decision]) -> Verdict {
     refusal.or(unknown).unwrap_or(Verdict { outcome: "allowed", ..Verdict::default() })
 }
 
-fn namespace(change: &NamespaceChange, overridable: &BTreeSet<(Name, Box<str>)>) -> Namespace {
+fn namespace(change: &NamespaceChange, result: &PreviewResult) -> Namespace {
     let (before, after) = (change.before.as_ref(), change.after.as_ref());
     let action = match (before, after) {
         (None, _) => CREATE,
@@ -316,6 +317,7 @@ fn namespace(change: &NamespaceChange, overridable: &BTreeSet<(Name, Box<str>)>)
         labels: Vec::new(),
         annotations: Vec::new(),
         conditions: Vec::new(),
+        is_unread: result.unread.contains(&change.name),
     };
     if action == DELETE {
         return shown;
@@ -325,7 +327,7 @@ fn namespace(change: &NamespaceChange, overridable: &BTreeSet<(Name, Box<str>)>)
     };
     shown.parent = change.moves().then(|| Values { before: parent(before), after: parent(after) });
     let pair = |it: PairChange<'_>| {
-        let may_be_overridden = overridable.contains(&(change.name.clone(), it.0.into()));
+        let may_be_overridden = result.overridable.contains(&(change.name.clone(), it.0.into()));
         Pair { may_be_overridden, ..pair(it) }
     };
     shown.labels = change.labels().into_iter().map(pair).collect();

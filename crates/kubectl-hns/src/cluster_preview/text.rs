@@ -62,7 +62,9 @@ impl Document {
             text.line("\nHierarchical quotas:");
             self.quotas.iter().for_each(|it| text.line(quota(it, paint)));
         }
-        text.line(format!("\n{}", totals(&self.totals)));
+        let may_delete_more = self.namespaces.iter().any(|it| it.action == "delete" && it.is_unread);
+        let at_least = if may_delete_more { " (at least)" } else { "" };
+        text.line(format!("\nTotals{at_least}: {}", totals(&self.totals)));
         if let Some(pending) = self.pending.filter(|it| *it > 0) {
             let writes = if pending == 1 { "write" } else { "writes" };
             let pending =
@@ -92,8 +94,9 @@ impl Document {
             "create" => text.line(format!("  {name} would be created")),
             "delete" => {
                 let within = self.objects.iter().filter(|object| object.namespace == *name).count();
+                let at_least = if it.is_unread { "at least " } else { "" };
                 let line = format!(
-                    "  {name} would be deleted, with everything in it (objects of propagated kinds: {within})"
+                    "  {name} would be deleted, with everything in it (objects of propagated kinds: {at_least}{within})"
                 );
                 text.line(paint.ink(Ink::Bad, &line));
             }
@@ -180,7 +183,7 @@ fn quota(quota: &Quota, paint: Paint) -> String {
 
 fn totals(totals: &Totals) -> String {
     format!(
-        "Totals: objects: {} created, {} updated, {} overwritten, {} deleted; namespaces: {} created, {} deleted, {} changed; \
+        "objects: {} created, {} updated, {} overwritten, {} deleted; namespaces: {} created, {} deleted, {} changed; \
          labels: {} changed.",
         totals.objects_created,
         totals.objects_updated,
@@ -200,7 +203,8 @@ mod tests {
 
     fn namespace(name: &str, action: &'static str) -> Namespace {
         let (labels, annotations, conditions) = (Vec::new(), Vec::new(), Vec::new());
-        Namespace { name: name.into(), action, parent: None, labels, annotations, conditions }
+        let is_unread = false;
+        Namespace { name: name.into(), action, parent: None, labels, annotations, conditions, is_unread }
     }
 
     fn object(namespace: &str, action: &'static str, source: Option<&str>) -> Object {
@@ -297,6 +301,25 @@ Independently of this change, the controller has 2 writes left to do.
                 "secrets k in n is not a copy, so the one of a would not be copied"
             ]
         );
+    }
+
+    #[test]
+    fn what_is_not_read_may_be_more() {
+        let mut gone = namespace("gone", "delete");
+        gone.is_unread = true;
+        let document = Document {
+            namespaces: vec![gone, namespace("seen", "delete")],
+            objects: vec![object("gone", "delete", None)],
+            ..Document::default()
+        };
+        let text = document.effects(Paint::NONE);
+        for line in [
+            "  gone would be deleted, with everything in it (objects of propagated kinds: at least 1)\n",
+            "  seen would be deleted, with everything in it (objects of propagated kinds: 0)\n",
+            "\nTotals (at least): objects: 0 created",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
     }
 
     #[test]
