@@ -223,7 +223,7 @@ impl SharedSettings {
         settings.restore_identities = identities.into_iter().map(Identity).collect();
         settings.ancestry_annotation = self.ancestry_annotation;
         let InitialAdmin { enabled, cluster_role } = &self.initial_admin;
-        values::object_name(cluster_role)
+        values::cluster_role(cluster_role)
             .map_err(|reason| Invalid::new("initialAdmin.clusterRole", quoted(cluster_role, &reason)))?;
         settings.initial_admin = enabled.then(|| cluster_role.as_str().into());
         settings.hierarchical_quotas = self.hierarchical_quotas.enabled;
@@ -397,7 +397,7 @@ propagation:
             ("{version: v1, excludedNamespaces: a}", "excludedNamespaces", "expected a sequence"),
             ("{version: v1, excludedNamespaces: [a, A]}", "excludedNamespaces", "\"A\": not the name"),
             ("{version: v1, initialAdmin: {enabled: 1}}", "initialAdmin.enabled", "expected a boolean"),
-            ("{version: v1, initialAdmin: {clusterRole: A}}", "initialAdmin.clusterRole", "\"A\""),
+            ("{version: v1, initialAdmin: {clusterRole: a/b}}", "initialAdmin.clusterRole", "\"a/b\""),
             (
                 "{version: v1, hierarchicalQuotas: {failurePolicy: fail}}",
                 "hierarchicalQuotas.failurePolicy",

@@ -52,6 +52,18 @@ pub fn object_name(value: &str) -> Result<String, String> {
     }
 }
 
+/// The name of a `ClusterRole`. RBAC allows every name that is one segment of a path.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn cluster_role(value: &str) -> Result<String, String> {
+    if value.is_empty() || [".", ".."].contains(&value) || value.contains(['/', '%']) {
+        Err("not the name of a ClusterRole (not empty, no '.' or '..' alone, no '/' and no '%')".to_owned())
+    } else {
+        Ok(value.to_owned())
+    }
+}
+
 fn is_label(value: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     (1..=63).contains(&value.len())

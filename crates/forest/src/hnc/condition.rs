@@ -147,8 +147,8 @@ impl Halt {
             Self::ParentMissing(parent) => Condition::new(
                 Reason::ParentMissing,
                 format!(
-                    "The parent {parent:?} does not exist; choose another parent, or create it where it was: a namespace whose tree \
-                     labels name ancestors loses their copies and restrictions if its parent becomes a root"
+                    "The parent {parent:?} does not exist; create it again, or choose another parent. If the parent had a parent itself, \
+                     create it there: as a root, it passes no copies and restrictions from further up on to this namespace"
                 ),
             ),
             Self::InCycle(members) => Condition::new(

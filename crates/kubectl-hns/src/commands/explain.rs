@@ -133,7 +133,8 @@ fn misplaced(annotations: &BTreeMap<String, BTreeMap<String, String>>, forest: &
     let mut notes = Vec::new();
     for (source, annotations) in annotations {
         let names = annotations.get(PROPAGATE_TREE_SELECT).into_iter().flat_map(|value| value.split(','));
-        for name in names.map(|it| it.trim().trim_start_matches('!').trim_start()) {
+        let names = names.map(|it| it.trim().trim_start_matches('!').trim_start());
+        for name in names.filter(|name| !name.is_empty()) {
             if !forest.ancestry(name).iter().skip(1).any(|it| **it == **source) {
                 notes.push(format!(
                     "the annotation {PROPAGATE_TREE_SELECT} in {source} names {name}, which is not below {source}"

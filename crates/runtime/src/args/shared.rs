@@ -53,7 +53,7 @@ pub struct SharedArgs {
     initial_admin: Option<bool>,
 
     /// The `ClusterRole` of `--initial-admin`
-    #[arg(long, value_name = "NAME", value_parser = values::object_name)]
+    #[arg(long, value_name = "NAME", value_parser = values::cluster_role)]
     initial_admin_cluster_role: Option<String>,
 
     /// Objects with this label, key and value, are not propagated, beside those of the settings document; may be given several

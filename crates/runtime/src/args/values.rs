@@ -5,8 +5,8 @@
 use std::{convert::Infallible, path::PathBuf, time::Duration};
 
 pub(super) use hns_cluster::settings::values::{
-    anchored_regex, external_manager, failure_policy, glob, identity, label, managed_key, namespace,
-    object_name, on_conflict,
+    anchored_regex, cluster_role, external_manager, failure_policy, glob, identity, label, managed_key,
+    namespace, object_name, on_conflict,
 };
 
 /// The literals of a boolean in Go's `strconv.ParseBool`.

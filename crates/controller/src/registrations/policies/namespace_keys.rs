@@ -80,7 +80,7 @@ fn tree_labels() -> Validation {
     );
     let saying = format!(
         "'tree labels follow the hierarchy and cannot be set, changed or removed by hand: ' +\n\
-         ({new}.filter(k, k.contains({tree}) && {new}[?k] != {old}[?k]) +\n\
+         ({new}.filter(k, k.contains({tree}) && {new}[?k] != {old}[?k] && !({own})) +\n\
          {old}.filter(k, k.contains({tree}) && !(k in {new}))).join(', ')"
     );
     must_saying(

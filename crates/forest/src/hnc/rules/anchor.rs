@@ -101,7 +101,21 @@ impl Review<'_> {
         hierarchy::within_limits(self.forest, &self.request.parent, &self.request.child)?;
         self.keys_stay(self.configured())?;
         self.only_an_admin_adds_an_owner()?;
-        self.orphans_join()
+        let mut warnings = self.orphans_join()?;
+        warnings.extend(self.creates_nothing());
+        Ok(warnings)
+    }
+
+    /// A manifest may contain the status of the anchor that it was made from.
+    fn creates_nothing(&self) -> Option<String> {
+        let is_in_conflict = self.request.state.1.as_deref() == Some(AnchorState::Conflict.as_str());
+        is_in_conflict.then(|| {
+            format!(
+                "the new anchor {:?} has the status Conflict already, so it creates no namespace; delete it, and create it without \
+                 `status`",
+                self.request.child
+            )
+        })
     }
 
     fn update(&self) -> Check<Vec<String>> {

@@ -167,6 +167,8 @@ impl Review<'_> {
         self.sets_nothing_of_accurates()?;
         self.overrides_nothing_below()?;
         warnings.extend(self.is_reverted());
+        warnings.extend(managed_keys::repeated(&self.request.new.labels, "spec.labels"));
+        warnings.extend(managed_keys::repeated(&self.request.new.annotations, "spec.annotations"));
         Ok(Verdict::warn(warnings))
     }
 
@@ -315,8 +317,10 @@ impl Review<'_> {
                 .into())
         };
         if !is_namespace_name(parent) {
-            // No namespace can ever have this name.
-            return absent();
+            return Err(Denial::forbidden(format!(
+                "the requested parent {parent:?} does not exist, and no namespace can have that name"
+            ))
+            .into());
         }
         let rights = [Question::MayCreateNamespace(parent.clone()), Question::MayConfigure(parent.clone())];
         all_answered(&rights, self.answers)?;

@@ -3,6 +3,7 @@
 use super::{Cause, Check, Denial};
 use crate::core::key_syntax::label_value_fault;
 pub(in crate::hnc) use crate::core::key_syntax::qualified_name_fault;
+use crate::core::labels::Labels;
 use crate::hnc::settings::Settings;
 
 /// The most labels, or annotations, of one object, and the most bytes of all of them. They are set on every namespace below, and
@@ -18,7 +19,8 @@ pub(super) fn check(
 ) -> Check {
     let of_label = |(key, value): &(String, String)| {
         let fault = qualified_name_fault(key).or_else(|| {
-            (!settings.is_managed_label(key)).then_some("not one of the managed labels of this cluster")
+            (!settings.is_managed_label(key))
+                .then_some("not one of the managed labels of this cluster (setting managedNamespaceLabels)")
         });
         let value_fault = label_value_fault(key, value);
         let cause = |fault: &str, what: &str| Cause::invalid(format!("spec.labels[{key}]"), what, fault);
@@ -26,8 +28,9 @@ pub(super) fn check(
     };
     let of_annotation = |(key, _): &(String, String)| {
         let fault = qualified_name_fault(&key.to_lowercase()).or_else(|| {
-            (!settings.is_managed_annotation(key))
-                .then_some("not one of the managed annotations of this cluster")
+            (!settings.is_managed_annotation(key)).then_some(
+                "not one of the managed annotations of this cluster (setting managedNamespaceAnnotations)",
+            )
         });
         fault.map(|fault| Cause::invalid("spec.annotations", key, fault))
     };
@@ -38,6 +41,14 @@ pub(super) fn check(
         .chain(annotations.iter().filter_map(of_annotation))
         .collect();
     if causes.is_empty() { Ok(()) } else { Err(Denial::invalid(causes).into()) }
+}
+
+/// A warning if a key is there more than once, with different values: one of them counts.
+pub(super) fn repeated(pairs: &[(String, String)], field: &str) -> Option<String> {
+    let counting: Labels = pairs.iter().map(|(key, value)| (key, value)).collect();
+    let (key, _) = pairs.iter().find(|(key, value)| counting.get(key) != Some(value))?;
+    let value = counting.get(key).unwrap_or_default();
+    Some(format!("{field} has the key {key:?} more than once; only the value {value:?} counts"))
 }
 
 fn too_many((field, pairs): (&str, &[(String, String)])) -> Option<Cause> {

@@ -282,9 +282,9 @@ fn a_namespace_may_be_the_reason() {
                 it.role("leaf", "r", "x");
             },
             "leaf",
-            "own -> as it is: the namespace \"mid\" is halted (ParentMissing: The parent \"root\" does not exist; choose another parent, or \
-             create it where it was: a namespace whose tree labels name ancestors loses their copies and restrictions if its parent becomes \
-             a root)"
+            "own -> as it is: the namespace \"mid\" is halted (ParentMissing: The parent \"root\" does not exist; create it again, \
+             or choose another parent. If the parent had a parent itself, create it there: as a root, it passes no copies and restrictions \
+             from further up on to this namespace)"
                 .into(),
         ),
     ];

@@ -277,8 +277,9 @@ fn anchors(structure: &Structure, settings: &Settings) -> Vec<Finding> {
         let (name, state) = (&anchor.name, anchor.state.as_deref().unwrap_or_default());
         let hint = match state {
             anchor_states::CONFLICT if !structure.namespaces.contains_key(name) => format!(
-                "The namespace {name} belonged to another anchor or parent, or was named as a missing parent when this anchor was created. \
-                 `kubectl delete subns {name} -n {parent}` removes the anchor; then create it again."
+                "The namespace {name} belonged to another anchor or parent, or was named as a missing parent when this anchor was created, \
+                 or the anchor was created with this status. `kubectl delete subns {name} -n {parent}` removes the anchor; then \
+                 create it again, without `status`."
             ),
             anchor_states::CONFLICT => format!(
                 "The namespace {name} does not belong to this anchor. `kubectl delete subns {name} -n {parent}` removes the anchor and keeps \

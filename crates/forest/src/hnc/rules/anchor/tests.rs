@@ -316,6 +316,18 @@ fn row_6_an_anchor_stays_while_another_waits_in_its_namespace() {
     }
 }
 
+#[test]
+fn a_new_anchor_with_the_status_of_an_old_one_creates_nothing() {
+    for (state, expected) in [
+        ("Conflict", &Warned(&["\"c\" has the status Conflict already", "without `status`"])),
+        ("Ok", &Allowed),
+        ("Forbidden", &Allowed),
+    ] {
+        let request = Request { state: (None, Some(state.into())), ..create("p", "c") };
+        check(state, &judge(&mut Cluster::draw("p").forest(), &request, &[("live c", No)]), expected);
+    }
+}
+
 /// The namespaces that wait for the name join the tree of the anchor's namespace.
 #[test]
 fn an_anchor_for_a_missing_parent_overwrites_nothing_below_it() {

@@ -143,6 +143,14 @@ fn row_3_labels_and_annotations_have_to_be_managed() {
     request.new.labels = vec![pair("tier", "gold"), pair("zone", "")];
     request.new.annotations = vec![pair("owner", "anything at all")];
     check("managed", &judge(&mut Cluster::draw("child").forest(), &request, &[], |_| ()), &Allowed);
+    request.new.labels =
+        vec![pair("tier", "silver"), pair("zone", ""), pair("tier", "gold"), pair("zone", "")];
+    let repeated = judge(&mut Cluster::draw("child").forest(), &request, &[], |_| ());
+    check(
+        "one key twice",
+        &repeated,
+        &Warned(&["spec.labels has the key \"tier\" more than once; only the value \"gold\" counts"]),
+    );
     request.new.labels = vec![pair("team", "red"), pair("tier", "gold"), pair("a/b", "")];
     request.new.annotations = vec![pair("owner", "x"), pair("note", "")];
     let verdict = judge(&mut Cluster::draw("child").forest(), &request, &[], |_| ());
@@ -535,6 +543,13 @@ fn row_9_a_new_parent_has_to_exist() {
             create("child", "p"),
             vec![("live p", No), ("create p", No), ("hierarchy p", No)],
             Denied(Forbidden, &["\"p\"", "does not exist"]),
+        ),
+        (
+            "no namespace can have the name",
+            "child",
+            create("child", "P_x"),
+            vec![("live P_x", No)],
+            Denied(Forbidden, &["\"P_x\" does not exist, and no namespace can have that name"]),
         ),
         (
             "others point at it, but it does not",
