@@ -53,7 +53,7 @@ impl Structure {
     /// Whether the namespace is annotated as a subnamespace or, if it cannot be read, has an anchor.
     pub(crate) fn is_subnamespace(&self, name: &str) -> bool {
         if let Some(namespace) = self.namespaces.get(name) {
-            return namespace.annotations.get(annotations::SUBNAMESPACE_OF).is_some();
+            return namespace.annotations.get(annotations::SUBNAMESPACE_OF).is_some_and(|of| !of.is_empty());
         }
         self.holder(name).is_some()
     }
