@@ -69,11 +69,12 @@ impl State {
 
     /// The namespaces with a `SubNamespace` of this name that may still create its namespace. One that is being deleted creates none, but
     /// the creation may be under way until the controller removes its finalizer. A conflict may be over in a moment.
-    pub(crate) fn holders_of_waiting(&self, child: &Name) -> impl Iterator<Item = (Id, &SubNamespaceFact)> {
+    pub(crate) fn holders_of_waiting(&self, child: &Name) -> impl Iterator<Item = Id> {
         let held = |it: &SubNamespaceFact| it.finalizers.iter().any(|it| **it == *FINALIZER);
-        let holders = self.holders.get(child).into_iter().flatten();
-        let forms = holders.filter_map(|id| Some((*id, self.sub_namespaces(*id).get(child)?)));
-        forms.filter(move |(_, form)| !form.terminating || held(form))
+        let waits = move |id: &Id| {
+            self.sub_namespaces(*id).get(child).is_some_and(|form| !form.terminating || held(form))
+        };
+        self.holders.get(child).into_iter().flatten().copied().filter(waits)
     }
 
     pub(crate) fn applied(&self, id: Id) -> Option<&Applied> {

@@ -13,7 +13,6 @@ use super::{
     Answer, Answers, Check, Denial, Operation, Question, User, Verdict, WaitFor, all_answered, first_refused,
     managed_keys, parent_change,
 };
-use crate::accurate::SubNamespaceFact;
 use crate::core::labels::Labels;
 use crate::core::managed::Unmanaged;
 use crate::core::name::Name;
@@ -414,27 +413,15 @@ impl Review<'_> {
     /// to that.
     fn no_sub_namespace_waits_for(&self, parent: &Name) -> Check {
         let (forest, namespace) = (self.forest, &self.request.namespace);
-        let exists = forest.exists(parent) && !forest.is_terminating(parent);
-        let creates_nothing = |holder: Id, form: &SubNamespaceFact| {
-            form.status.stalled.is_some() || forest.accurate_upstream(parent) == Some(forest.name(holder))
-        };
-        let mut waiting = forest.accurate().holders_of_waiting(parent);
-        let Some((holder, _)) = waiting.find(|(holder, form)| !exists || !creates_nothing(*holder, form))
-        else {
+        if forest.exists(parent) && !forest.is_terminating(parent) {
             return Ok(());
-        };
-        let holder = forest.name(holder);
-        Err(if exists {
-            Denial::unavailable(format!(
-                "a SubNamespace in {holder:?} has the name of the requested parent {parent:?}, and does not show yet that it is in \
-                 conflict; try again in a moment"
-            ))
-        } else {
-            Denial::forbidden(format!(
-                "the requested parent {parent:?} does not exist, and a SubNamespace of that name in {holder:?} waits to create it in \
-                 a hierarchy of accurate.cybozu.com; create the parent first, or choose another parent for {namespace:?}"
-            ))
         }
+        let Some(holder) = forest.accurate().holders_of_waiting(parent).next() else { return Ok(()) };
+        Err(Denial::forbidden(format!(
+            "the requested parent {parent:?} does not exist, and a SubNamespace of that name in {:?} waits to create it in a hierarchy \
+             of accurate.cybozu.com; create the parent first, or choose another parent for {namespace:?}",
+            forest.name(holder)
+        ))
         .into())
     }
 

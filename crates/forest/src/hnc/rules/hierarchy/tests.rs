@@ -538,13 +538,6 @@ fn row_9_a_new_parent_has_to_exist() {
     check_all([
         ("it does", "child, p", create("child", "p"), vec![("admin p", Yes)], Allowed),
         (
-            "it does not",
-            "child",
-            create("child", "p"),
-            vec![("live p", No), ("create p", No), ("hierarchy p", No)],
-            Denied(Forbidden, &["\"p\"", "does not exist"]),
-        ),
-        (
             "no namespace can have the name",
             "child",
             create("child", "P_x"),
