@@ -183,6 +183,8 @@ pub enum WaitFor {
     NoNamespace(Name),
     /// The namespace's configured parent is this one (`None`: it has none).
     Parent(Name, Option<Name>),
+    /// The tree labels of the namespace name its parent in force.
+    TreeLabels(Name),
     /// The objects of the kind are all known, or cannot be listed.
     Objects(Kind),
 }

@@ -6,6 +6,7 @@ use super::anchor::AnchorState;
 use super::condition::Condition;
 use super::fact::HierarchyFact;
 use super::hierarchy::Hierarchy;
+use super::keys::TREE_LABEL;
 use super::settings::Settings;
 use super::state::{Anchors, is_external, subnamespace_of};
 use crate::core::kind::{KindId, OnConflict};
@@ -49,6 +50,15 @@ impl Forest {
     /// The known version of an anchor.
     pub fn anchor_version(&self, parent: &str, child: &str) -> Option<Version> {
         Some(self.anchors(self.id(parent)?).get(child)?.version.clone())
+    }
+
+    /// Whether the tree labels of a namespace name its parent in force. They tell where it belongs when its `HierarchyConfiguration` is
+    /// gone.
+    pub(crate) fn shows_its_parent(&self, id: Id) -> bool {
+        self.tree.upstream(id).is_none_or(|parent| {
+            let key = format!("{}{TREE_LABEL}", self.name(parent));
+            self.labels(id).and_then(|labels| labels.get(&key)) == Some("1")
+        })
     }
 
     /// Whether `parent` holds an anchor of this name.

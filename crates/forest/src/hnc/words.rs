@@ -161,6 +161,9 @@ impl fmt::Display for Question {
             }
             Self::Await(WaitFor::Objects(kind)) => write!(f, "which {} there are", kind.group_resource()),
             Self::Await(WaitFor::NoNamespace(name)) => write!(f, "whether namespace {name:?} is gone"),
+            Self::Await(WaitFor::TreeLabels(name)) => {
+                write!(f, "whether the tree labels of namespace {name:?} are up to date")
+            }
             Self::Await(WaitFor::Parent(name, _)) => write!(f, "what the parent of namespace {name:?} is"),
         }
     }

@@ -351,6 +351,12 @@ fn a_missing_parent_comes_back_elsewhere_only_with_the_consent_of_the_tree() {
     for (what, parent, asked, expected) in [
         ("below its place", "team", vec![], Allowed),
         ("deeper", "below", vec![], Allowed),
+        (
+            "where its labels do not say yet that it is in the tree",
+            "late",
+            vec![("admin org", No)],
+            Denied(Forbidden, &["\"x\"", "\"org\", which is the root"]),
+        ),
         ("higher", "org", vec![("admin org", Yes)], Allowed),
         (
             "higher, without consent",
@@ -366,8 +372,9 @@ fn a_missing_parent_comes_back_elsewhere_only_with_the_consent_of_the_tree() {
             Denied(Forbidden, &["\"x\"", "\"org\", which is the root"]),
         ),
     ] {
-        let mut cluster = Cluster::draw("org, team:org, below:team, x:c, p");
+        let mut cluster = Cluster::draw("org, team:org, below:team, late:team, x:c, p");
         cluster.label_place("x", &["c", "team", "org"]);
+        cluster.label_place("below", &["team", "org"]);
         let dialogue: Vec<_> = [("live c", No), ("admin x", Yes)].into_iter().chain(asked).collect();
         check(what, &judge(&mut cluster.forest(), &create(parent, "c"), &dialogue), &expected);
     }

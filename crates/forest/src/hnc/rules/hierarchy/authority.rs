@@ -3,11 +3,11 @@
 //! Authority is inherited: the admin of a namespace is admin of all namespaces below, and joining a tree needs the consent of its
 //! admin. "Admin of N" is a right on `N`'s `HierarchyConfiguration`, which the API server checks.
 
-use super::super::{Answer, Answers, Question, all_answered, first_refused};
+use super::super::{Answer, Answers, Question, WaitFor, all_answered, first_refused};
 use super::{Request, Review, Spec, Way};
 use crate::core::name::Name;
 use crate::core::tree::Id;
-use crate::core::verdict::Presence;
+use crate::core::verdict::{Presence, wait_for};
 use crate::dialects::Forest;
 use crate::hnc::rules::{Check, Denial, Verdict};
 
@@ -112,8 +112,40 @@ impl Review<'_> {
         } else {
             Some(current)
         };
-        Ok(place
-            .map_or_else(|| self.joining(), |it| moving(self.forest, it, self.request.new.parent.as_ref())))
+        let Some(place) = place else { return Ok(self.joining()) };
+        self.stays_where_labels_say(place)?;
+        Ok(moving(self.forest, place, self.request.new.parent.as_ref()))
+    }
+
+    /// If the namespace stays in its tree, the consent of the root is not needed. So a user could place it below a namespace that has
+    /// just joined the tree, and is then deleted: what remains of that one are its tree labels. So these must say that it has joined.
+    fn stays_where_labels_say(&self, place: &Name) -> Check {
+        let (forest, Request { namespace, new, .. }) = (self.forest, self.request);
+        let ids = forest.id(place).zip(new.parent.as_ref().and_then(|parent| forest.id(parent)));
+        let Some((common, parent)) =
+            ids.and_then(|(place, parent)| Some((forest.common_ancestor(place, parent)?, parent)))
+        else {
+            return Ok(());
+        };
+        let (root, Some(late)) = (leaving(forest, place).namespace, unlabelled(forest, parent, common))
+        else {
+            return Ok(());
+        };
+        if root == *forest.name(common) {
+            return Ok(());
+        }
+        let is_admin = Question::IsAdmin(root.clone());
+        all_answered(std::slice::from_ref(&is_admin), self.answers)?;
+        if self.answers[&is_admin] == Answer::Yes {
+            return Ok(());
+        }
+        let late = forest.name(late);
+        wait_for(self.answers, WaitFor::TreeLabels(late.clone()), || {
+            format!(
+                "the tree labels of namespace {late:?} do not show yet where it is, so that {namespace:?} could leave its tree with it; \
+                 try again in a moment, or ask an admin of {root:?}"
+            )
+        })
     }
 
     fn managed_current_parent(&self) -> Option<&Name> {
@@ -126,6 +158,11 @@ impl Review<'_> {
         let parent = self.request.new.parent.iter().filter(|parent| self.forest.exists(parent)).cloned();
         parent.map(|namespace| Consent { namespace, role: "the new parent" }).collect()
     }
+}
+
+/// The first namespace from `below` up to `top`, without `top`, whose tree labels do not name its parent.
+fn unlabelled(forest: &Forest, below: Id, top: Id) -> Option<Id> {
+    forest.path(below).into_iter().take_while(|id| *id != top).find(|id| !forest.shows_its_parent(*id))
 }
 
 /// Where an orphan belongs, according to its tree labels.
@@ -141,11 +178,17 @@ pub(in crate::hnc::rules) fn orphans_may_move(
     parent: Option<&Name>,
     answers: &Answers,
 ) -> Check {
-    let stays = |place: &&Name| parent.is_some_and(|parent| forest.ancestry(parent).contains(place));
+    let stays = |place: &Name| parent.is_some_and(|parent| forest.ancestry(parent).contains(place));
     let mut needed: Vec<(&Name, Consent)> = Vec::new();
     for orphan in orphans {
-        let Some(place) = former_place(forest, orphan).filter(|place| !stays(place)) else { continue };
-        for consent in moving(forest, place, parent) {
+        let Some(place) = former_place(forest, orphan) else { continue };
+        let ids = parent.and_then(|parent| forest.id(parent)).zip(forest.id(place));
+        let consents = match ids.and_then(|(parent, place)| unlabelled(forest, parent, place)) {
+            Some(_) if stays(place) => vec![leaving(forest, place)],
+            None if stays(place) => Vec::new(),
+            _ => moving(forest, place, parent),
+        };
+        for consent in consents {
             if needed.iter().all(|(_, known)| known.namespace != consent.namespace) {
                 needed.push((orphan, consent));
             }

@@ -39,11 +39,52 @@ const CONSENTS: [Consents; 20] = [
 ];
 
 /// Two rows each: everybody whose consent is needed has given it, or the one named has not.
+/// All namespaces but `child` have the tree label of their parent.
+fn labelled(text: &str) -> Cluster {
+    let mut cluster = Cluster::draw(text);
+    let parents: Vec<(Name, Name)> = (cluster.hierarchies.iter())
+        .filter(|(name, _)| **name != Name::from("child"))
+        .filter_map(|(name, seen)| Some((name.clone(), seen.parent.clone()?)))
+        .collect();
+    for (name, parent) in parents {
+        cluster.label_place(&name, &[&parent]);
+    }
+    cluster
+}
+
+/// Its tree labels are all that remains of the place of a namespace while it is deleted. Otherwise a user could take a namespace out of
+/// its tree, below one that joins the tree for a moment.
+#[test]
+fn row_12_below_a_namespace_that_has_just_joined_the_root_consents() {
+    let text = "org, team:org, late:team, below:late, child:team";
+    let request = |parent: &str| update("child", &format!("team > {parent}"));
+    let drawn = |is_labelled: bool| {
+        let mut cluster = Cluster::draw(text);
+        cluster.label_place("below", &["late", "team", "org"]);
+        if is_labelled {
+            cluster.label_place("late", &["team", "org"]);
+        }
+        cluster
+    };
+    let lags =
+        Denied(Unavailable, &["the tree labels of namespace \"late\" do not show yet", "admin of \"org\""]);
+    for parent in ["late", "below"] {
+        let waits = [("admin org", No), ("await labels of late", No)];
+        check(parent, &judge(&mut drawn(false).forest(), &request(parent), &waits, |_| ()), &lags);
+        let comes = [("admin org", No), ("await labels of late", Yes), ("admin team", Yes)];
+        let learn = |forest: &mut Forest| *forest = drawn(true).forest();
+        check(parent, &judge(&mut drawn(false).forest(), &request(parent), &comes, learn), &Allowed);
+        let consents = [("admin org", Yes), ("admin team", Yes)];
+        check(parent, &judge(&mut drawn(false).forest(), &request(parent), &consents, |_| ()), &Allowed);
+        check(parent, &judge(&mut drawn(true).forest(), &request(parent), &consents[1..], |_| ()), &Allowed);
+    }
+}
+
 #[test]
 fn row_12_consent_comes_from_above() {
     for (text, parents, consents) in CONSENTS {
         let request = update("child", parents);
-        let forest = || Cluster::draw(text).forest();
+        let forest = || labelled(text).forest();
         let what = format!("{parents}, in {text:?}");
         let questions: Vec<String> = consents.iter().map(|(name, _)| format!("admin {name}")).collect();
         let dialogue = |answer: &dyn Fn(usize) -> Answer| -> Vec<(&str, Answer)> {
