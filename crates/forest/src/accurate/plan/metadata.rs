@@ -15,6 +15,11 @@ use crate::dialects::Forest;
 
 type Pairs = BTreeMap<String, String>;
 
+/// The most labels that are applied to a namespace, and the most bytes of them. Users may have others there, and the record of field
+/// managers repeats all keys: a namespace that is too large could get no label any more.
+const MOST: usize = 256;
+const MOST_BYTES: usize = 64 << 10;
+
 /// The write, if the namespace differs from the set, or has a key that was applied and is not in the set any more.
 pub(super) fn change(forest: &Forest, settings: &Settings, id: Id) -> Option<Action> {
     let Reach::From(kind, upstream) = reach(forest, id) else { return None };
@@ -43,9 +48,12 @@ fn wanted(
     kind: EdgeKind,
 ) -> Option<(Pairs, Pairs)> {
     let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
-    let from = forest.labels(upstream)?.all();
-    let mut labels: Pairs =
-        from.iter().filter(|(key, _)| settings.hands_down_label(key)).map(owned).collect();
+    let (from, applied) = (forest.labels(upstream)?.all(), forest.accurate().applied(upstream));
+    let is_from_above = |key: &str| applied.is_some_and(|applied| applied.labels.contains(key));
+    let handed_down = from.iter().filter(|(key, _)| settings.hands_down_label(key));
+    let (above, own): (Vec<_>, Vec<_>) = handed_down.partition(|(key, _)| is_from_above(key));
+    let mut labels = Pairs::new();
+    add_while_there_is_room(&mut labels, above.into_iter().chain(own));
     let from = &forest.namespace(upstream)?.annotations;
     let mut annotations: Pairs =
         from.iter().filter(|(key, _)| settings.hands_down_annotation(key)).map(owned).collect();
@@ -53,13 +61,12 @@ fn wanted(
         if let Some(form) = forest.accurate().sub_namespaces(upstream).get(forest.name(id)) {
             let is_free = |key: &str| !keys::is_reserved(key);
             let set = form.labels.iter();
-            labels.extend(
-                set.filter(|(key, _)| settings.sub_namespace_label_keys.matches(key) && is_free(key))
-                    .filter(|(key, value)| {
-                        qualified_name_fault(key).is_none() && label_value_fault(key, value).is_none()
-                    })
-                    .map(owned),
-            );
+            let set = set
+                .filter(|(key, _)| settings.sub_namespace_label_keys.matches(key) && is_free(key))
+                .filter(|(key, value)| {
+                    qualified_name_fault(key).is_none() && label_value_fault(key, value).is_none()
+                });
+            add_while_there_is_room(&mut labels, set);
             let set = form.annotations.iter();
             annotations.extend(
                 set.filter(|(key, _)| settings.sub_namespace_annotation_keys.matches(key) && is_free(key))
@@ -70,4 +77,19 @@ fn wanted(
         labels.insert(keys::PARENT.into(), forest.name(upstream).to_string());
     }
     Some((labels, annotations))
+}
+
+/// A label of a key that is there already needs no room. So nothing that a user adds further down keeps out what comes from above.
+fn add_while_there_is_room<'a>(labels: &mut Pairs, more: impl Iterator<Item = (&'a str, &'a str)>) {
+    let size = |(key, value): (&str, &str)| key.len() + value.len();
+    let mut bytes: usize = labels.iter().map(|(key, value)| size((key, value))).sum();
+    for (key, value) in more {
+        let more = bytes + size((key, value));
+        if labels.contains_key(key) {
+            labels.insert(key.to_owned(), value.to_owned());
+        } else if labels.len() < MOST && more <= MOST_BYTES {
+            bytes = more;
+            labels.insert(key.to_owned(), value.to_owned());
+        }
+    }
 }

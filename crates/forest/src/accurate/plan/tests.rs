@@ -8,7 +8,7 @@ use crate::accurate::settings::Settings;
 use crate::accurate::world::{binds, draw, draw_with, form, key, namespace, object, settings, version};
 use crate::accurate::{AccurateAction, keys};
 use crate::core::namespace::Applied;
-use crate::{CrdState, Fact, Forest, HierarchyFact, Kind, NamespaceFact, Scope, hnc};
+use crate::{CrdState, Fact, Forest, HierarchyFact, Kind, NamespaceFact, Scope, Version, hnc};
 
 /// Objects in a line: `"r/Role/a=update"`, with a source `"s/Role/a=update<r"`, and with content `"r/Secret/a=create:2"`.
 fn add(forest: &mut Forest, items: &str) {
@@ -199,7 +199,7 @@ fn content_is_kept_only_for_the_copies_that_are_made_of_it() {
     };
     let mut forest = draw("r root, s ^r, h, c");
     let parent = |parent: Option<&str>, resource_version: &str| {
-        let version = crate::Version { uid: "c".into(), resource_version: resource_version.into() };
+        let version = Version { uid: "c".into(), resource_version: resource_version.into() };
         hnc::Fact::Hierarchy(
             "c".into(),
             HierarchyFact { version, parent: parent.map(Into::into), ..HierarchyFact::default() },
@@ -421,6 +421,38 @@ fn a_namespace_in_both_hierarchies_is_halted_in_both() {
     let change = forest.apply(namespace("x", "2"));
     assert!(change.namespaces["s"] == Scope::whole());
     assert_eq!(forest.halted_root("s"), None);
+}
+
+/// Users set labels on the namespaces of a chain, so that the one at its end would become too large for any label.
+#[test]
+fn labels_from_further_up_have_room_whatever_is_added_below() {
+    let mut forest = draw("r root team=red, s ^r, x ^s");
+    let many = |prefix: &str, count: usize| -> Vec<(String, String)> {
+        (0..count).map(|at| (format!("{prefix}.example.com/{at:0>60}"), "v".repeat(63))).collect()
+    };
+    let of_user = many("aa", 900);
+    let labels = [("team", "red"), (keys::PARENT, "r"), (keys::CREATED_BY, keys::CREATOR)];
+    let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into_iter().chain(of_user);
+    let applied = ["team", keys::PARENT, keys::CREATED_BY].map(Box::from).into();
+    forest.apply(Fact::Namespace(NamespaceFact {
+        name: "s".into(),
+        version: Version { uid: "s".into(), resource_version: "2".into() },
+        labels: labels.collect(),
+        applied: Applied { labels: applied, ..Applied::default() },
+        ..NamespaceFact::default()
+    }));
+    let labels = many("bb", 90).into_iter().map(|(key, value)| (format!("{key}/type"), value));
+    let labels = labels.chain([("team/type".to_owned(), "form".to_owned())]).collect();
+    forest.apply(AccurateFact::SubNamespace("s".into(), SubNamespaceFact { labels, ..form("x") }));
+    let plan = plan(&forest, "x", &Scope::structure());
+    let Some(Action::Dialect(AccurateAction::ApplyNamespace { labels, .. })) = plan.actions().next() else {
+        panic!("{plan:?}")
+    };
+    assert_eq!(labels["team"], "red");
+    assert_eq!(labels[keys::PARENT], "s");
+    let bytes: usize = labels.iter().map(|(key, value)| key.len() + value.len()).sum();
+    assert!(labels.len() < 260 && bytes < 65 << 10, "{} labels of {bytes} bytes", labels.len());
+    assert!(labels.len() > 250, "{} labels", labels.len());
 }
 
 #[test]

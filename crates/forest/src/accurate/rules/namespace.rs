@@ -186,12 +186,28 @@ impl<'a> Review<'a> {
                 return Err(forbidden("a sub-namespace cannot be a root or a template"));
             }
             self.leads(parent, EdgeKind::Parent)?;
+            self.is_not_deleted_with_its_form(parent)?;
         }
         if let Some(template) = place.value(keys::TEMPLATE) {
             if *template == **name {
                 return Err(forbidden("circular reference is not permitted"));
             }
             self.leads(template, EdgeKind::Template)?;
+        }
+        Ok(())
+    }
+
+    /// A `SubNamespace` that is being deleted takes along the namespace that is its own then. Its deletion was judged when this was
+    /// another's.
+    fn is_not_deleted_with_its_form(&self, parent: &str) -> Check {
+        let (forest, name) = (self.forest, &self.request.name);
+        let forms = forest.id(parent).map(|id| forest.accurate().sub_namespaces(id));
+        let ends = forms.and_then(|forms| forms.get(name)).is_some_and(|form| form.terminating);
+        if ends && self.before().value(keys::PARENT) != Some(parent) {
+            return Err(forbidden(format!(
+                "the SubNamespace {name:?} in namespace {parent:?} is being deleted, and would take namespace {name:?} along; wait \
+                 until it is gone"
+            )));
         }
         Ok(())
     }

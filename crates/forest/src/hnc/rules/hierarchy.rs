@@ -165,6 +165,7 @@ impl Review<'_> {
         self.user_may_change_the_rest()?;
         self.sets_nothing_of_accurates()?;
         self.overrides_nothing_below()?;
+        self.no_deletion_relies_on_it()?;
         warnings.extend(self.is_reverted());
         warnings.extend(managed_keys::repeated(&self.request.new.labels, "spec.labels"));
         warnings.extend(managed_keys::repeated(&self.request.new.annotations, "spec.annotations"));
@@ -463,6 +464,27 @@ impl Review<'_> {
             }
         }
         in_one_hierarchy(self.forest, [namespace, parent])
+    }
+
+    /// An anchor is being deleted, and its namespace has children. Without cascading deletion the anchor would be deleted alone, and no quota
+    /// on anchors would count the namespace.
+    fn no_deletion_relies_on_it(&self) -> Check {
+        let (forest, Request { namespace, old, new, .. }) = (self.forest, self.request);
+        if !old.allow_cascading_deletion || new.allow_cascading_deletion {
+            return Ok(());
+        }
+        let ends = |id: &Id| {
+            forest.anchor_of(*id).is_some_and(|anchor| anchor.terminating)
+                && !forest.downstream(*id).is_empty()
+        };
+        let below = forest.id(namespace).map(|id| forest.at_and_below(id)).unwrap_or_default();
+        let Some(ending) = below.into_iter().find(ends) else { return Ok(()) };
+        Err(Denial::conflict(format!(
+            "allowCascadingDeletion of {namespace:?} cannot be withdrawn while the anchor of {:?} is being deleted; wait until that namespace is \
+             gone",
+            forest.name(ending)
+        ))
+        .into())
     }
 
     /// Accurate sets the labels and annotations of the namespaces in its hierarchy. What is there already may be removed.

@@ -5,7 +5,8 @@ use crate::Forest;
 use crate::accurate::rules::namespace::{Request, review};
 use crate::accurate::rules::{may_bind, may_create_below};
 use crate::accurate::settings::Settings;
-use crate::accurate::world::{draw, draw_with, empty, namespace, place, settings};
+use crate::accurate::world::{draw, draw_with, empty, form, namespace, place, settings};
+use crate::accurate::{Fact as AccurateFact, SubNamespaceFact};
 use crate::core::fields::Pairs;
 use crate::core::name::Name;
 use crate::core::verdict::{Answer, Answers, Operation, Question, User, Verdict};
@@ -405,4 +406,16 @@ fn a_new_namespace_that_nobody_names_depends_on_its_upstream_namespace_alone() {
     assert_eq!(links(&request(Operation::Create, None, Some("new ^d"))), 1);
     assert_eq!(links(&request(Operation::Create, None, Some("gone ^d"))), 4, "others name it");
     assert_eq!(links(&request(Operation::Update, Some("x ^gone"), Some("x ^d"))), 4);
+}
+
+#[test]
+fn a_namespace_gets_no_parent_where_its_sub_namespace_is_being_deleted() {
+    let mut forest = draw("r root, q root, x ^q, s ^r, n");
+    for name in ["x", "s"] {
+        let form = SubNamespaceFact { terminating: true, ..form(name) };
+        forest.apply(AccurateFact::SubNamespace("r".into(), form));
+    }
+    let said = update(&forest, "x ^q", "x ^r");
+    assert!(said.contains("the SubNamespace \"x\" in namespace \"r\" is being deleted"), "{said}");
+    assert_eq!(update(&forest, "s ^r", "s ^r team=red"), "ok");
 }

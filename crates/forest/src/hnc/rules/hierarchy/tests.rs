@@ -678,3 +678,20 @@ fn an_object_that_is_being_deleted_gets_no_parent() {
         ("it loses it", "x:p, p", going(update("x", "p > ")), vec![("admin p", Yes)], Allowed),
     ]);
 }
+
+#[test]
+fn cascading_deletion_is_not_withdrawn_while_an_anchor_is_deleted() {
+    for (text, namespace, expected) in [
+        ("top, p+:top, c+<p, x<c", "c", Denied(Conflict, &["\"c\"", "the anchor of \"c\" is being deleted"])),
+        ("top, p+:top, c+<p, x<c", "p", Denied(Conflict, &["\"p\"", "the anchor of \"c\" is being deleted"])),
+        ("top, p+:top, c+<p", "c", Allowed),
+    ] {
+        let mut cluster = Cluster::draw(text);
+        let mut request = update(namespace, "top > top");
+        (request.old.allow_cascading_deletion, request.new.allow_cascading_deletion) = (true, false);
+        check("nothing is deleted", &judge(&mut cluster.forest(), &request, &[], |_| ()), &Allowed);
+        cluster.delete_anchor("p", "c");
+        cluster.change_anchor("p", "c", |anchor| anchor.terminating = true);
+        check(text, &judge(&mut cluster.forest(), &request, &[], |_| ()), &expected);
+    }
+}
