@@ -6,6 +6,7 @@ use anyhow::Result;
 use hns_e2e::steps::PATIENCE;
 use hns_e2e::{Steps, eventually, refusal};
 use kube::Client;
+use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
 use super::fixture::{self, Scene};
@@ -109,6 +110,28 @@ async fn no_way_of_writing_takes_a_namespace_out_of_its_tree() -> Result<()> {
     let stranger = scene.user("s-stranger");
     let (what, attempt) = ways_out(&stranger, "s-child", &stored).swap_remove(0);
     denied_by_rbac(what, attempt.send().await, "s-stranger");
+    Ok(())
+}
+
+/// The tree labels of a namespace that is being deleted are those of its former place, and all that remains of it in the end.
+#[tokio::test]
+async fn a_namespace_that_is_being_deleted_takes_none_out_of_its_tree() -> Result<()> {
+    let scene = fixture::scene().await?;
+    let roots = [("nd-root", ""), ("nd-team", "nd-root"), ("nd-leaf", "nd-team"), ("nd-mid", "")];
+    scene.steps.plant(&roots).await?;
+    scene.steps.labelled(&["nd-leaf", "nd-team", "nd-root"]).await?;
+    scene.known(&["nd-root", "nd-team", "nd-leaf"]).await?;
+    let thief = scene.local_admin("nd-thief", &["nd-team", "nd-leaf", "nd-mid"]).await?;
+    Request::post(&thief, &hierarchies("nd-mid"), configuration(&json!({}))).send().await?;
+    scene.steps.namespaces().delete("nd-mid", &DeleteParams::default()).await?;
+    let below = |parent: &str| json!({ "spec": { "parent": parent } });
+    // It may be refused as well.
+    let _ = Request::patch(&thief, &hierarchy("nd-mid"), MERGE, below("nd-team")).send().await;
+    match Request::patch(&thief, &hierarchy("nd-leaf"), MERGE, below("nd-mid")).send().await {
+        Err(kube::Error::Api(status)) => assert!([401, 503].contains(&status.code), "{status:?}"),
+        other => panic!("nd-leaf can leave its tree with nd-mid: {other:?}"),
+    }
+    assert_eq!(scene.parent("nd-leaf").await?, "nd-team");
     Ok(())
 }
 
