@@ -208,7 +208,7 @@ mod tests {
             "--namespace x tree a",
             "tree a --namespace=x",
         ] {
-            assert_eq!(parsed(line).unwrap().common.connection.namespace.as_deref(), Some("x"), "{line}");
+            assert_eq!(parsed(line).unwrap().common.connection.namespace(), Some("x"), "{line}");
         }
         let all = "--as u --as-group g --as-group h --as-uid 1 --cache-dir d --certificate-authority c \
             --client-certificate c --client-key k --cluster c --context c --disable-compression \

@@ -154,7 +154,7 @@ mod tests {
     fn connection_flags_are_found_before_the_unfinished_word() {
         let words = ["kubectl-hns", "tree", "--context", "x", "-n", "y", ""].map(OsString::from);
         let connection = connection(&words);
-        assert_eq!((connection.context.as_deref(), connection.namespace.as_deref()), (Some("x"), Some("y")));
+        assert_eq!((connection.context.as_deref(), connection.namespace()), (Some("x"), Some("y")));
         assert_eq!(answer(&["kubectl-hns", "tree"].map(OsString::from)), None);
     }
 }

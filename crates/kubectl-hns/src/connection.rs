@@ -83,7 +83,7 @@ pub(crate) struct ConnectionArgs {
     // Its identifier differs from those of the arguments of commands, which would hide it.
     #[arg(id = NAMESPACE, short = 'n', long = "namespace", global = true, value_name = "NAMESPACE",
           value_parser = namespace_or_empty)]
-    pub(crate) namespace: Option<String>,
+    namespace: Option<String>,
 
     /// Timeout of a single request: seconds, or a duration such as 1m30s; 0 for no limit. The default is 10s, and 30s
     /// for a page of a list.
@@ -107,7 +107,14 @@ pub(crate) struct ConnectionArgs {
     pub(crate) user: Option<String>,
 }
 
-/// The name of a namespace, or the empty one: a command that needs a name says so.
+impl ConnectionArgs {
+    /// The namespace of `-n`. As in kubectl, an empty one is none.
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref().filter(|it| !it.is_empty())
+    }
+}
+
+/// The name of a namespace, or the empty one, which counts as none.
 fn namespace_or_empty(text: &str) -> Result<String, String> {
     if text.is_empty() { Ok(String::new()) } else { crate::flags::namespace(text) }
 }

@@ -54,7 +54,7 @@ impl Session {
         let mut config = connection::configuration(args).await?;
         let agent = concat!("kubectl-hns/", env!("CARGO_PKG_VERSION"));
         config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(agent)));
-        let namespace = args.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        let namespace = args.namespace().unwrap_or(&config.default_namespace).to_owned();
         let impersonates = config.auth_info.impersonate.is_some()
             || config.auth_info.impersonate_uid.is_some()
             || config.auth_info.impersonate_groups.as_ref().is_some_and(|it| !it.is_empty());
@@ -69,7 +69,7 @@ impl Session {
         let session = Self {
             client,
             namespace,
-            names_namespace: args.namespace.is_some(),
+            names_namespace: args.namespace().is_some(),
             server,
             warnings,
             names_installation,
@@ -90,14 +90,6 @@ impl Session {
             installation::namespace(self.call(api.get(VALIDATING_WEBHOOK_CONFIGURATION)).await.ok())
         };
         self.installation.get_or_init(read).await
-    }
-
-    /// The namespace as a parent, which must not be empty.
-    pub(crate) fn parent(&self) -> Result<&str, Failure> {
-        if self.namespace.is_empty() {
-            return Err(Failure::new("Error: the parent is required: set it with --namespace or -n"));
-        }
-        Ok(&self.namespace)
     }
 
     /// The objects of a kind in a namespace.

@@ -142,8 +142,9 @@ mod tests {
             {
                 let cli = parsed(&line).unwrap();
                 let connection = &cli.common.connection;
-                let given = [&connection.context, &connection.namespace, &connection.as_user];
-                assert_eq!(given.map(|it| it.as_deref()), [Some("x"), Some("y"), Some("z")], "{line}");
+                let given =
+                    [connection.context.as_deref(), connection.namespace(), connection.as_user.as_deref()];
+                assert_eq!(given, [Some("x"), Some("y"), Some("z")], "{line}");
                 assert!(matches!(cli.command, Some(super::super::Command::Accurate(_))), "{line}");
             }
         }

@@ -92,14 +92,13 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
     let anchors = match (&arguments.filename, &arguments.name) {
         (Some(path), _) => {
             let named = session.names_namespace.then_some(&*session.namespace);
-            let default = session.parent()?;
-            anchors(&read(path)?, path, (named, default))?
+            anchors(&read(path)?, path, (named, &session.namespace))?
         }
         (None, name) => {
             arguments.metadata.is_unambiguous()?;
             let mut anchor =
                 SubnamespaceAnchor::new(name.as_deref().unwrap_or_default(), arguments.metadata.spec());
-            anchor.metadata.namespace = Some(session.parent()?.to_owned());
+            anchor.metadata.namespace = Some(session.namespace.clone());
             vec![anchor]
         }
     };

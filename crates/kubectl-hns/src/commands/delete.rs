@@ -79,8 +79,8 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
         session,
         terminal,
         child: &arguments.child,
-        parent: session.parent()?,
-        anchors: session.within(session.parent()?),
+        parent: &session.namespace,
+        anchors: session.within(&session.namespace),
         dry_run: arguments.dry_run,
     };
     let allows = Switch::is_on(arguments.allow);

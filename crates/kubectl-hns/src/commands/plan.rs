@@ -104,7 +104,7 @@ async fn hint(command: &Command, refused: &Document, session: &Session) -> Resul
             Ok(parent.map(|parent| set::is_subnamespace(name, &parent)))
         }
         Command::Create(create::Child { name, .. }) => {
-            let parent = session.parent()?;
+            let parent = &*session.namespace;
             let is_taken = refused.verdict.message.as_deref().is_some_and(create::is_taken);
             let is_child = is_taken && create::is_child(session, parent, name).await;
             Ok(is_child.then(|| create::to_convert(parent, name)))
@@ -279,7 +279,7 @@ fn labels(pairs: &[KeyValue]) -> Labels {
 async fn create(child: &create::Child, session: &Session) -> Result<Planned, Failure> {
     let create::Child { name: child, metadata } = child;
     metadata.is_unambiguous()?;
-    let parent = session.parent()?;
+    let parent = &*session.namespace;
     let cluster_preview = ClusterPreview::open(session, &[parent], &[]).await?;
     let change = vec![format!("The subnamespace anchor {child} in {parent} would be created")];
     let intent = Intent::CreateAnchor {

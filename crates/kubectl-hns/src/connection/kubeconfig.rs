@@ -30,7 +30,7 @@ pub(super) fn chosen(kubeconfig: &Kubeconfig, args: &ConnectionArgs) -> Result<K
         }
         Some(None) | None => AuthInfo::default(),
     };
-    let namespace = args.namespace.clone().or(context.namespace).filter(|it| !it.is_empty());
+    let namespace = args.namespace().map(str::to_owned).or(context.namespace).filter(|it| !it.is_empty());
     let context = Context { cluster: NAME.into(), user: Some(NAME.into()), namespace, ..Context::default() };
     let mut result = Kubeconfig { current_context: Some(NAME.into()), ..Kubeconfig::default() };
     result.clusters = vec![NamedCluster {
@@ -176,6 +176,8 @@ mod tests {
         let two = choice("--context c2").unwrap();
         assert_eq!((&two[0]["server"], &two[1]["token"]), (&json!("https://two"), &json!("t")));
         assert_eq!(two[2], Value::Null);
+        assert_eq!(choice("--namespace=").unwrap()[2], "acme");
+        assert_eq!(args("-n=").namespace(), None);
     }
 
     #[test]
