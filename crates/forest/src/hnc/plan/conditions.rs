@@ -68,17 +68,14 @@ fn illegal_keys(forest: &Forest, id: Id) -> Vec<Condition> {
         let why = if is_accurates {
             "Not applied, because the namespace is in a hierarchy of accurate.cybozu.com".to_owned()
         } else {
-            format!("Not managed {what}, and so not applied")
+            format!("Not managed {what} in this cluster, so hns does not set or remove them")
         };
-        (!keys.is_empty()).then(|| Condition::new(reason, format!("{why}: {}", keys.join(", "))))
+        let stay = if is_accurates { "" } else { "; namespaces keep the values that they have" };
+        (!keys.is_empty()).then(|| Condition::new(reason, format!("{why}: {}{stay}", keys.join(", "))))
     };
-    illegal(Reason::IllegalManagedLabel, "as labels in this cluster", labels.collect())
+    illegal(Reason::IllegalManagedLabel, "as labels", labels.collect())
         .into_iter()
-        .chain(illegal(
-            Reason::IllegalManagedAnnotation,
-            "as annotations in this cluster",
-            annotations.collect(),
-        ))
+        .chain(illegal(Reason::IllegalManagedAnnotation, "as annotations", annotations.collect()))
         .collect()
 }
 

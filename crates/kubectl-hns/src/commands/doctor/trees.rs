@@ -245,7 +245,8 @@ fn remedy(
              --to full`."
         ),
         bad_namespace::ILLEGAL_MANAGED_LABEL | bad_namespace::ILLEGAL_MANAGED_ANNOTATION => format!(
-            "Remove the key from {holder}, or declare it as managed in the settings (docs/settings.md)."
+            "Remove the key from {holder}, or declare it as managed in the settings (docs/settings.md). Namespaces keep a value that was set \
+             while the key was managed, until somebody removes it."
         ),
         "OverriddenByAncestor" => format!(
             "Remove the value from {holder}, or ask an administrator of the ancestor to change theirs."
