@@ -344,8 +344,10 @@ fn stops(answer: &ObjectExplanation) -> String {
 
 /// The state where nothing is propagated. If the object would not be copied anyway, the reason says so as well.
 fn blocked(answer: &ObjectExplanation, why: &Untouched) -> (State, Option<&'static Name>, Option<String>) {
-    let kind_decides =
-        matches!(why, Untouched::Ignored | Untouched::NotConfigured | Untouched::NotInForce(_));
+    let kind_decides = matches!(
+        why,
+        Untouched::Ignored | Untouched::NotConfigured | Untouched::NotInForce(_) | Untouched::Structure
+    );
     if answer.above.is_empty() {
         let why = match &answer.unseen[..] {
             [] => format!("no namespace above has it; also, {why}"),

@@ -14,7 +14,7 @@ use std::fmt;
 pub use self::served::{Served, ServedKind};
 use crate::core::kind::{Kind, KindSettings, Mode, OnConflict};
 use crate::core::patterns::Patterns;
-use crate::hnc::keys;
+use crate::hnc::exclusion::{is_structure, structure};
 use crate::hnc::tree_limit::{TreeFault, TreeLimit};
 
 const RESOURCES: &str = "resources";
@@ -265,11 +265,8 @@ fn check_usable(found: &ServedKind) -> Result<(), (Fault, String)> {
             format!("{} is cluster-scoped, so there is nothing to propagate", found.kind),
         ));
     }
-    if found.kind.group == keys::GROUP {
-        return Err((
-            Fault::Unusable,
-            format!("{} is what the hierarchy is made of, so it is never propagated", found.kind),
-        ));
+    if is_structure(&found.kind) {
+        return Err((Fault::Unusable, structure(&found.kind)));
     }
     let missing: Vec<&str> =
         NEEDED_VERBS.into_iter().filter(|verb| !found.verbs.iter().any(|it| it == verb)).collect();

@@ -6,6 +6,7 @@
 
 use super::keys;
 use super::settings::Settings;
+use crate::accurate;
 use crate::core::kind::Kind;
 pub use crate::core::object::LONGEST_NAME;
 use crate::core::object::REPLACEMENT;
@@ -51,8 +52,21 @@ pub fn unfit_name(name: &str) -> Option<&'static str> {
 /// Why an object is excluded that is nested more deeply than JSON is parsed.
 pub const TOO_DEEP: &str = "objects nested more than about 120 levels deep cannot be propagated";
 
+/// Whether the hierarchy is made of objects of this kind, in HNC's API or in Accurate's.
+pub(crate) fn is_structure(kind: &Kind) -> bool {
+    kind.group == keys::GROUP || kind.group == accurate::keys::GROUP
+}
+
+/// Why objects of such a kind are excluded.
+pub(crate) fn structure(kind: &Kind) -> String {
+    format!("{kind} is what the hierarchy is made of, so it is never propagated")
+}
+
 /// Why an object never propagates, if so. As a clause, it completes "… is not propagated because".
 pub fn exclusion(settings: &Settings, object: &Traits<'_>) -> Option<String> {
+    if is_structure(object.kind) {
+        return Some(structure(object.kind));
+    }
     if let Some(why) = unfit_name(object.name) {
         return Some(why.to_owned());
     }
@@ -137,6 +151,8 @@ mod tests {
             vec![("creator".into(), "norman".into()), ("mark".into(), String::new())];
         let (secret, other) = (kind("", "Secret"), kind("x.io", "Secret"));
         let (config, account) = (kind("", "ConfigMap"), kind("", "ServiceAccount"));
+        let (anchor, sub) =
+            (kind(keys::GROUP, "SubnamespaceAnchor"), kind("accurate.cybozu.com", "SubNamespace"));
         let (longest, too_long) = ("n".repeat(LONGEST_NAME), "n".repeat(LONGEST_NAME + 1));
         let cases = [
             Case::new(&secret, "a").of_type("Opaque"),
@@ -154,6 +170,8 @@ mod tests {
             Case::new(&config, "a").annotation(keys::OPENSHIFT_DESCRIPTION).says("openshift.io"),
             Case::new(&config, "a").annotation("other"),
             Case { has_finalizers: true, ..Case::new(&config, "a") }.says("finalizers"),
+            Case { has_finalizers: true, ..Case::new(&anchor, "a") }.says("is what the hierarchy is made of"),
+            Case::new(&sub, "a").says("is what the hierarchy is made of"),
             Case::new(&config, &longest),
             Case::new(&config, &too_long).says("1024 bytes"),
             Case::new(&config, "a\u{FFFD}").says("U+FFFD"),

@@ -19,6 +19,7 @@ use crate::dialects::Forest;
 use crate::hnc::condition::{Condition, Reason};
 use crate::hnc::configuration::{Entry, Resolution, Served};
 use crate::hnc::exceptions::{Exceptions, Withheld};
+use crate::hnc::exclusion::is_structure;
 use crate::hnc::plan::{Decision, Place, Reach, is_forsaken, reach};
 
 /// A question about an object in any namespace.
@@ -41,6 +42,8 @@ pub enum KindInConfiguration {
     Configured,
     /// No entry names it.
     Absent,
+    /// It is what the hierarchy is made of.
+    Structure,
     /// An entry names it, but is not in force; the text says why.
     Refused(Box<str>),
     /// The configuration cannot be read.
@@ -55,6 +58,9 @@ impl KindInConfiguration {
         served: &Served,
         resolution: &Resolution,
     ) -> Self {
+        if is_structure(kind) {
+            return Self::Structure;
+        }
         if resolution.of_kind(kind).is_some() {
             return Self::Configured;
         }
@@ -145,6 +151,8 @@ pub enum Untouched {
     },
     /// The configuration does not name the kind.
     NotConfigured,
+    /// The hierarchy is made of such objects.
+    Structure,
     /// The entry of the kind is not in force; the text says why.
     NotInForce(Box<str>),
     /// The kind is in mode Ignore.
@@ -194,6 +202,7 @@ impl fmt::Display for Untouched {
                 write!(f, "the namespace {at:?} is halted ({}: {})", condition.reason, condition.message)
             }
             Self::Halted { at, condition: None } => write!(f, "the namespace {at:?} is halted"),
+            Self::Structure => f.write_str("the hierarchy is made of objects of its kind"),
             Self::NotConfigured => f.write_str("the HNCConfiguration does not name its kind"),
             Self::NotInForce(why) => {
                 write!(f, "what the HNCConfiguration says of its kind is not in force: {why}")
@@ -351,6 +360,7 @@ fn untouched(forest: &Forest, question: &ObjectQuestion<'_>, namespace: &str) ->
     }
     match &question.in_configuration {
         KindInConfiguration::Absent => Some(Untouched::NotConfigured),
+        KindInConfiguration::Structure => Some(Untouched::Structure),
         KindInConfiguration::Refused(why) => Some(Untouched::NotInForce(why.clone())),
         KindInConfiguration::Configured if is_ignored(forest, question.key.kind) => Some(Untouched::Ignored),
         KindInConfiguration::Configured | KindInConfiguration::Unknown => None,

@@ -169,6 +169,13 @@ fn reasons_are_combined() {
     let own_kind = answer(There::Nothing, Expected::AsItIs(Untouched::NotConfigured), vec![never]);
     assert_eq!(said(&own_kind), "the one in a is not copied here, because such objects stay");
 
+    let made_of = || Withheld::Excluded("it is what the hierarchy is made of".into());
+    let structure = Expected::AsItIs(Untouched::Structure);
+    let anchor = ObjectExplanation { stays: Some(made_of()), ..answer(own(), structure.clone(), Vec::new()) };
+    assert_eq!(said(&anchor), "it is not propagated, because it is what the hierarchy is made of");
+    let below = answer(There::Nothing, structure, vec![Above { comes: Err(made_of()), ..above("a", false) }]);
+    assert_eq!(said(&below), "the one in a is not copied here, because it is what the hierarchy is made of");
+
     let stays =
         ObjectExplanation { stays: Some(Withheld::OptedOut), ..answer(own(), Expected::Own, Vec::new()) };
     assert_eq!(
@@ -229,4 +236,9 @@ fn a_kind_with_an_unreadable_configuration_is_unknown() {
     let known = ConfiguredKinds { is_known: true, ..configured };
     let of_other = ObjectStates::new(of_other.kind, "x".into(), of_other.loaded, &known);
     assert_eq!(of_other.in_configuration, KindInConfiguration::Absent);
+    for group in ["hnc.x-k8s.io", "accurate.cybozu.com"] {
+        let kind = Kind { group: group.into(), ..of_other.kind.clone() };
+        let in_configuration = KindInConfiguration::of(&kind, &[], &known.served, &known.resolution);
+        assert_eq!(in_configuration, KindInConfiguration::Structure, "{group}");
+    }
 }

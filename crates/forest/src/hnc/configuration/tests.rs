@@ -35,6 +35,7 @@ fn served() -> Served {
         served_kind(rbac, "Role", "roles", &[]),
         served_kind(rbac, "RoleBinding", "rolebindings", &[]),
         served_kind("hnc.x-k8s.io", "SubnamespaceAnchor", "subnamespaceanchors", &["subns"]),
+        served_kind("accurate.cybozu.com", "SubNamespace", "subnamespaces", &[]),
     ];
     let mut cluster_scoped = served_kind(rbac, "ClusterRole", "clusterroles", &[]);
     cluster_scoped.namespaced = false;
@@ -101,7 +102,7 @@ fn a_resource_is_found_by_every_name_it_has() {
 
 #[test]
 fn what_makes_no_sense_is_found_and_the_rest_is_in_force() {
-    let cases: [(&str, Fault, &str, &[&str]); 12] = [
+    let cases: [(&str, Fault, &str, &[&str]); 13] = [
         ("crontabs", Fault::NotFound, "ResourceNotFound", &["no such resource", "delete-type"]),
         ("secrets.example.com", Fault::NotFound, "ResourceNotFound", &[]),
         ("secretss", Fault::NotFound, "ResourceNotFound", &[]),
@@ -111,6 +112,7 @@ fn what_makes_no_sense_is_found_and_the_rest_is_in_force() {
         ("clusterroles", Fault::NotNamespaced, "ResourceNotNamespaced", &["ClusterRole", "cluster-scoped"]),
         ("bindings", Fault::Unusable, "Unknown", &["list, watch, update, delete"]),
         ("subns", Fault::Unusable, "Unknown", &["never propagated"]),
+        ("subnamespaces", Fault::Unusable, "Unknown", &["SubNamespace", "never propagated"]),
         ("roles", Fault::Enforced, "MultipleConfigurationsForType", &["always in mode Propagate"]),
         ("role.rbac.authorization.k8s.io Ignore", Fault::Enforced, "MultipleConfigurationsForType", &[]),
         ("cm Remove", Fault::Duplicate, "MultipleConfigurationsForType", &["spec.resources[0]"]),
