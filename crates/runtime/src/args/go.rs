@@ -46,7 +46,7 @@ impl IgnoredFlags {
     /// Logs at most one line per kind, with the flags. Call it once logging works.
     pub fn log(&self) {
         if !self.meaningless.is_empty() {
-            tracing::info!(flags = %list(&self.meaningless), "flags of HNC that mean nothing here were ignored");
+            tracing::info!(flags = %list(&self.meaningless), "flags that mean nothing here were ignored");
         }
         if !self.shared.is_empty() {
             tracing::warn!(
