@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::schema;
 
-/// Which kinds of object are propagated from a namespace to those below, and in which mode.
+/// Which kinds of object are propagated from a namespace to those below, in which mode, and the limits of trees.
 #[expect(clippy::duplicated_attributes, reason = "two printer columns are strings, and each must say so")]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[kube(
