@@ -147,7 +147,7 @@ impl Halt {
             Self::ParentMissing(parent) => Condition::new(
                 Reason::ParentMissing,
                 format!(
-                    "The parent {parent:?} does not exist; create it again, or choose another parent. If the parent had a parent itself, \
+                    "The parent {parent:?} does not exist; create it, or choose another parent. If the parent had a parent itself, \
                      create it there: as a root, it passes no copies and restrictions from further up on to this namespace"
                 ),
             ),

@@ -52,11 +52,9 @@ impl fmt::Display for Exceeded<'_> {
                 )
             }
             Excess::Depth(depth) => {
-                write!(
-                    f,
-                    "namespaces may be at most {} levels below it, and this would be {depth}",
-                    max_depth.unwrap_or_default()
-                )
+                let most = max_depth.unwrap_or_default();
+                let levels = if most == 1 { "level" } else { "levels" };
+                write!(f, "namespaces may be at most {most} {levels} below it, and this would be {depth}")
             }
             Excess::Name(name) => write!(f, "names below it must match {pattern:?}, and {name:?} does not"),
         }

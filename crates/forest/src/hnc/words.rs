@@ -40,10 +40,7 @@ pub(crate) fn way_out<'a>(kinds: impl IntoIterator<Item = &'a Kind>) -> String {
     }
     let ways = [
         (by_kind, ", or keep both with onConflict: Report for the kind in the HNCConfiguration"),
-        (
-            by_setting,
-            ", or keep both Roles or RoleBindings with propagation.rbacOnConflict: Report in the settings of hns",
-        ),
+        (by_setting, ", or keep both with propagation.rbacOnConflict: Report in the settings of hns"),
     ];
     let ways = ways.into_iter().filter_map(|(is_open, way)| is_open.then_some(way));
     std::iter::once("rename or delete one of the two").chain(ways).collect()

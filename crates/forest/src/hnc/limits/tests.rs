@@ -119,6 +119,8 @@ fn nothing_gets_deeper_than_the_limit() {
     let deep = limited("r, a<r, b<a, c<b, d<c, e<d", (None, Some(2), None));
     assert_eq!(refused(&deep, "b", "d"), None);
     assert!(refused(&deep, "e", "new").unwrap().contains("at most 2 levels below it, and this would be 6"));
+    let flat = limited("r, a<r", (None, Some(1), None));
+    assert!(refused(&flat, "a", "new").unwrap().contains("at most 1 level below it, and this would be 2"));
 }
 
 #[test]

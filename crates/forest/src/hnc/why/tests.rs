@@ -282,7 +282,7 @@ fn a_namespace_may_be_the_reason() {
                 it.role("leaf", "r", "x");
             },
             "leaf",
-            "own -> as it is: the namespace \"mid\" is halted (ParentMissing: The parent \"root\" does not exist; create it again, \
+            "own -> as it is: the namespace \"mid\" is halted (ParentMissing: The parent \"root\" does not exist; create it, \
              or choose another parent. If the parent had a parent itself, create it there: as a root, it passes no copies and restrictions \
              from further up on to this namespace)"
                 .into(),

@@ -21,11 +21,7 @@ fn row_7_nothing_below_is_overwritten() {
         (
             "kid/r",
             "top",
-            in_the_way(&[
-                "Role \"r\"",
-                "\"kid\"",
-                "or keep both Roles or RoleBindings with propagation.rbacOnConflict",
-            ]),
+            in_the_way(&["Role \"r\"", "\"kid\"", "or keep both with propagation.rbacOnConflict"]),
         ),
         ("low/r", "top", in_the_way(&["\"low\""])),
         ("kid/r low/r side/r lone/r", "top", in_the_way(&["\"kid\", \"low\", \"side\";"])),
