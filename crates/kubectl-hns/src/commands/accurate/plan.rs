@@ -146,7 +146,7 @@ async fn delete(arguments: &sub::Delete, session: &Session) -> Result<Change, Fa
 async fn move_to(arguments: &relocation::Move, session: &Session) -> Result<Change, Failure> {
     let relocation::Move { namespace: name, parent: to, leave_original } = arguments;
     let place = place::read(session, name).await?;
-    let from = relocation::parent_of(&place, name, to)?;
+    let from = relocation::parent_of(session, &place, (name, to)).await?;
     let earlier = relocation::unfinished(&place, Some(to)).filter(|_| !leave_original);
     let mut change = Change { namespaces: vec![name.clone(), to.clone(), from.clone()], ..Change::default() };
     if from == *to {

@@ -62,7 +62,7 @@ pub(crate) struct Cut {
 pub(crate) async fn move_to(arguments: &Move, session: &Session, terminal: &Terminal) -> Done {
     let Move { namespace: name, parent: to, leave_original } = arguments;
     let place = place::read(session, name).await?;
-    let from = parent_of(&place, name, to)?;
+    let from = parent_of(session, &place, (name, to)).await?;
     if let Some(earlier) = unfinished(&place, Some(to)) {
         let earlier = (!leave_original).then_some(earlier);
         finish((session, terminal), name, earlier).await.map_err(Failure::resumable)?;
@@ -142,11 +142,40 @@ pub(crate) async fn cut(arguments: &Cut, session: &Session, terminal: &Terminal)
 }
 
 /// The parent of a sub-namespace that is to be moved.
-pub(super) fn parent_of(place: &Place, name: &str, to: &str) -> Result<String, Failure> {
-    place.parent.clone().ok_or_else(|| {
-        no_sub_namespace(name)
-            .with_hint(format!("To make it one, use `kubectl accurate sub graft {name} {to}`."))
-    })
+pub(super) async fn parent_of(
+    session: &Session,
+    place: &Place,
+    (name, to): (&str, &str),
+) -> Result<String, Failure> {
+    match &place.parent {
+        Some(parent) => Ok(parent.clone()),
+        None => Err(no_sub_namespace(name).with_hint(way_below(session, place, (name, to)).await)),
+    }
+}
+
+/// How an existing namespace comes below another parent, or why it cannot: a dry run tells, because the API server refuses it for many
+/// reasons.
+pub(super) async fn way_below(session: &Session, place: &Place, (name, to): (&str, &str)) -> String {
+    let verb = match place.parent.as_deref() {
+        Some(parent) if parent == to => return format!("It is a sub-namespace of {to} already."),
+        Some(_) => "move",
+        None => "graft",
+    };
+    let next = |_| Ok(Place { parent: Some(to.to_owned()), ..Place::default() });
+    let tried = place::change(session, name, Mode::DryRun, next).await;
+    way((verb, name, to), tried.err().as_ref())
+}
+
+fn way((verb, name, to): (&str, &str, &str), refused: Option<&Failure>) -> String {
+    match refused {
+        None => {
+            format!("To make it a sub-namespace of {to}, use `kubectl accurate sub {verb} {name} {to}`.")
+        }
+        Some(failure) => {
+            let why = failure.text.trim_start_matches("Error: ");
+            format!("It cannot be made a sub-namespace of {to}: {why}.")
+        }
+    }
 }
 
 /// The failure of a cut of what is no sub-namespace.
@@ -290,6 +319,16 @@ mod tests {
         assert_eq!(grafted(&there, "n", "p").as_ref(), Ok(&there));
         let failure = grafted(&place("", "q", "", ""), "n", "p").unwrap_err();
         assert_eq!(failure.text, "Error: n is a sub-namespace of q, so it cannot be grafted");
+    }
+
+    #[test]
+    fn a_way_that_the_api_server_refuses_is_not_shown() {
+        assert!(way(("graft", "n", "p"), None).ends_with("use `kubectl accurate sub graft n p`."));
+        let refused = Failure::new("Error: namespace n cannot be changed: there are sub-namespaces under n");
+        assert_eq!(
+            way(("move", "n", "p"), Some(&refused)),
+            "It cannot be made a sub-namespace of p: namespace n cannot be changed: there are sub-namespaces under n."
+        );
     }
 
     #[test]

@@ -9,7 +9,8 @@ use hns_api::accurate::{SubNamespace, SubNamespaceSpec};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, PostParams};
 
-use super::{failed, place};
+use super::place::{self, Place};
+use super::{failed, relocation};
 use crate::failure::Done;
 use crate::session::Session;
 use crate::{Failure, Terminal, published};
@@ -94,10 +95,10 @@ impl Create {
         let Self { name, parent, .. } = self;
         match session.call(session.all::<Namespace>().get_metadata_opt(name)).await {
             Ok(None) => Ok(()),
-            Ok(Some(_)) => {
-                Err(Failure::new(format!("Error: namespace {name} already exists")).with_hint(format!(
-                    "Choose another name; or make it a sub-namespace with `kubectl accurate sub graft {name} {parent}`."
-                )))
+            Ok(Some(found)) => {
+                let way = relocation::way_below(session, &Place::of(&found.metadata), (name, parent)).await;
+                Err(Failure::new(format!("Error: namespace {name} already exists"))
+                    .with_hint(format!("Choose another name. {way}")))
             }
             // An administrator of the parent need not have this right.
             Err(problem) if problem.is_forbidden() => Ok(()),
