@@ -82,6 +82,8 @@ pub(crate) struct PreviewResult {
     pub(crate) overridable: BTreeSet<(Name, Box<str>)>,
     /// The namespaces in which, or below which, there may be more than the user may read.
     pub(crate) unread: BTreeSet<Name>,
+    /// Whether there may be more effects than are known.
+    pub(crate) is_partial: bool,
     pub(crate) notes: Vec<String>,
 }
 
@@ -223,7 +225,8 @@ impl<'a> ClusterPreview<'a> {
                 decision = Some(self.decide_later(&intents[at + 1]).await?);
             }
         }
-        if self.preview.is_restless() {
+        let is_restless = self.preview.is_restless();
+        if is_restless {
             self.notes.push("not all effects could be determined".into());
         }
         let mut outcome = self.preview.outcome();
@@ -232,6 +235,7 @@ impl<'a> ClusterPreview<'a> {
         let overridable = intents.iter().flat_map(|it| self.overridable(it)).collect();
         let unknown = unknown(&self.hidden, &self.hidden_hierarchies, &self.lacking);
         let pending = (self.knows_the_present && unknown.is_none()).then_some(pending);
+        let is_partial = is_restless || unknown.is_some();
         let Self { preview, mut notes, hidden, settings_note, hidden_hierarchies, mut unread, .. } = self;
         unread.extend(hidden_hierarchies);
         notes.extend(unknown);
@@ -257,7 +261,7 @@ impl<'a> ClusterPreview<'a> {
         }
         notes.dedup();
         let forest = preview.into_forest();
-        Ok(PreviewResult { decisions, outcome, pending, forest, overridable, unread, notes })
+        Ok(PreviewResult { decisions, outcome, pending, forest, overridable, unread, is_partial, notes })
     }
 
     /// The labels and annotations of an anchor that namespaces above may override, whose hierarchy the user may not read.
@@ -624,6 +628,7 @@ mod tests {
             forest: sketch(&[]).forest(),
             overridable: BTreeSet::new(),
             unread: BTreeSet::new(),
+            is_partial: false,
             notes: Vec::new(),
         };
         let mut allowed = result(Decision::Allowed { warnings: vec!["one".into()] });

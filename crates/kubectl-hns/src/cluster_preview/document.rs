@@ -34,6 +34,9 @@ pub(crate) struct Document {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) quotas: Vec<Quota>,
     pub(crate) totals: Totals,
+    /// Whether there may be more effects than are known.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) totals_at_least: bool,
     /// The number of writes that the controller has to make already without the changes; omitted if it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) pending: Option<usize>,
@@ -191,10 +194,12 @@ impl Document {
             kept: outcome.kept.iter().map(|it| kept(&result.forest, it)).collect(),
             quotas: outcome.quotas.iter().flat_map(quotas).collect(),
             totals: Totals::default(),
+            totals_at_least: false,
             pending: result.pending,
             notes: result.notes.clone(),
         };
         document.totals = document.count();
+        document.totals_at_least = document.may_have_more(result.is_partial);
         document
     }
 
@@ -208,6 +213,12 @@ impl Document {
         let code = code.unwrap_or_default();
         Err(Failure::new(format!("Error: this would be refused ({code}): {message}"))
             .with_hint("Nothing was changed."))
+    }
+
+    /// Whether there may be more effects than these. A refused change has none.
+    fn may_have_more(&self, is_partial: bool) -> bool {
+        let may_delete_more = self.namespaces.iter().any(|it| it.action == DELETE && it.is_unread);
+        self.verdict.outcome != "refused" && (is_partial || may_delete_more)
     }
 
     fn count(&self) -> Totals {

@@ -62,8 +62,7 @@ impl Document {
             text.line("\nHierarchical quotas:");
             self.quotas.iter().for_each(|it| text.line(quota(it, paint)));
         }
-        let may_delete_more = self.namespaces.iter().any(|it| it.action == "delete" && it.is_unread);
-        let at_least = if may_delete_more { " (at least)" } else { "" };
+        let at_least = if self.totals_at_least { " (at least)" } else { "" };
         text.line(format!("\nTotals{at_least}: {}", totals(&self.totals)));
         if let Some(pending) = self.pending.filter(|it| *it > 0) {
             let writes = if pending == 1 { "write" } else { "writes" };
@@ -310,6 +309,7 @@ Independently of this change, the controller has 2 writes left to do.
         let document = Document {
             namespaces: vec![gone, namespace("seen", "delete")],
             objects: vec![object("gone", "delete", None)],
+            totals_at_least: true,
             ..Document::default()
         };
         let text = document.effects(Paint::NONE);
