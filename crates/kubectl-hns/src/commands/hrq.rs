@@ -72,6 +72,7 @@ pub(crate) async fn run(
         other => other,
     }
     .map_err(|problem: Problem| Failure::because("hierarchicalresourcequotas cannot be listed", &problem))?;
+    let is_partial = !notes.is_empty();
     // As with kubectl.
     for quota in &mut quotas {
         quota.metadata.managed_fields = None;
@@ -84,19 +85,18 @@ pub(crate) async fn run(
     if !everywhere && arguments.names.is_empty() && arguments.output.is_none() {
         notes.extend(from_above(session, namespace).await);
     }
-    // As with kubectl, data is an empty list.
-    let may_be_empty = arguments.output.is_some() && missing.is_none();
-    if quotas.is_empty() && !may_be_empty {
-        let is_partial = everywhere && !notes.is_empty();
-        for note in &notes {
-            terminal.note(note);
-        }
-        return Err(missing.unwrap_or_else(|| none_found(everywhere, is_partial, namespace)));
-    }
     if let (settings, None) = published::settings(session).await
         && !settings.hierarchical_quotas
     {
         notes.push(quotas::DISABLED.to_owned());
+    }
+    // As with kubectl, data is an empty list.
+    let may_be_empty = arguments.output.is_some() && missing.is_none();
+    if quotas.is_empty() && !may_be_empty {
+        for note in &notes {
+            terminal.note(note);
+        }
+        return Err(missing.unwrap_or_else(|| none_found(everywhere, is_partial, namespace)));
     }
     show(&quotas, arguments, session, terminal).await?;
     for note in &notes {
