@@ -354,6 +354,8 @@ mod tests {
             ("completion tcsh", "possible values", "similar"),
             ("tree x -o xml", "possible values", "similar"),
             ("tree x --depth -1", "'--depth <LEVELS>': must be 0 or more", "as a value"),
+            ("tree x --depth -99999999999999999999", "must be 0 or more", "number"),
+            ("tree x --depth 99999999999999999999", "'--depth <LEVELS>': is too large", "number"),
             ("tree x --depth x", "'--depth <LEVELS>': must be a number", "digit"),
             ("config set-resource cm --mode Allowpropagte", "'AllowPropagate'", "as a value"),
             (

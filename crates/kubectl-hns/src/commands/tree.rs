@@ -63,8 +63,13 @@ pub(crate) struct Arguments {
 }
 
 fn levels(text: &str) -> Result<usize, &'static str> {
-    let is_negative = text.strip_prefix('-').is_some_and(|it| it.parse::<usize>().is_ok());
-    text.parse().map_err(|_| if is_negative { "must be 0 or more" } else { "must be a number" })
+    use std::num::IntErrorKind::{NegOverflow, PosOverflow};
+    match text.parse::<i64>() {
+        Ok(number) => usize::try_from(number).map_err(|_| "must be 0 or more"),
+        Err(error) if *error.kind() == PosOverflow => Err("is too large"),
+        Err(error) if *error.kind() == NegOverflow => Err("must be 0 or more"),
+        Err(_) => Err("must be a number"),
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
