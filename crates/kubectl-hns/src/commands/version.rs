@@ -5,7 +5,7 @@ use hns_cluster::settings::{Data, VERSION};
 use serde::Serialize;
 
 use crate::failure::Done;
-use crate::format::{Format, render};
+use crate::format::{DataFormat, render};
 use crate::lines::Lines;
 use crate::session::Session;
 use crate::{Failure, Terminal, published};
@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
 
     /// Output format.
     #[arg(short, long, value_name = "FORMAT")]
-    output: Option<Format>,
+    output: Option<DataFormat>,
 }
 
 #[derive(Debug, Serialize)]
@@ -121,7 +121,7 @@ pub(crate) async fn run(
     notes.extend(versions.skew());
     match arguments.output {
         None => terminal.print(&versions.text()),
-        Some(format) => terminal.print(&render(format, &versions, ["kubectl-hns".to_owned()])?),
+        Some(format) => terminal.print(&render(format.into(), &versions, [])?),
     }
     for note in &notes {
         terminal.note(note);
