@@ -167,18 +167,33 @@ fn read(args: &ConnectionArgs) -> Result<Option<Kubeconfig>, Failure> {
         let read = Kubeconfig::read_from(path);
         return read.map(Some).map_err(|error| in_files(error, &path.display().to_string()));
     }
-    let files = std::env::var("KUBECONFIG").ok().filter(|it| !it.is_empty());
-    let files = files.unwrap_or_else(|| "~/.kube/config".to_owned());
-    let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let files = std::env::var_os("KUBECONFIG").unwrap_or_default();
+    let files: Vec<PathBuf> = std::env::split_paths(&files).filter(|it| !it.as_os_str().is_empty()).collect();
+    if !files.is_empty() {
+        return merged(&files).map(Some);
+    }
+    let is_in_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some_and(|value| !value.is_empty());
     match Kubeconfig::read() {
         Ok(kubeconfig) => Ok(Some(kubeconfig)),
-        Err(error @ KubeconfigError::Parse(_)) => Err(in_files(error, &files)),
-        Err(error) if set("KUBECONFIG") => Err(error.into()),
+        Err(error @ KubeconfigError::Parse(_)) => Err(in_files(error, "~/.kube/config")),
         Err(_) if args.server.is_some() => Ok(Some(Kubeconfig::default())),
-        Err(_) if set("KUBERNETES_SERVICE_HOST") => Ok(None),
+        Err(_) if is_in_pod => Ok(None),
         Err(error) => Err(Failure::from(error)
             .with_hint("No cluster is configured. Set --kubeconfig, --server or KUBECONFIG.")),
     }
+}
+
+/// The kubeconfig of these files. As in kubectl, files that do not exist are ignored; but one must exist.
+fn merged(files: &[PathBuf]) -> Result<Kubeconfig, Failure> {
+    let (mut merged, mut missing) = (None, KubeconfigError::FindPath);
+    for path in files {
+        match Kubeconfig::read_from(path) {
+            Ok(next) => merged = Some(merged.take().unwrap_or_else(Kubeconfig::default).merge(next)?),
+            Err(error @ KubeconfigError::ReadConfig(..)) if !path.exists() => missing = error,
+            Err(error) => return Err(in_files(error, &path.display().to_string())),
+        }
+    }
+    merged.ok_or_else(|| missing.into())
 }
 
 /// The failure to read these files; other errors than that of the syntax name the file themselves.
@@ -189,5 +204,28 @@ fn in_files(error: KubeconfigError, files: &str) -> Failure {
                 .with_hint("Correct it, or name another file with --kubeconfig or KUBECONFIG.")
         }
         other => other.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_do_not_exist_are_ignored_if_one_exists() {
+        let file = std::env::temp_dir().join(format!("hns-kubeconfig-{}", std::process::id()));
+        std::fs::write(&file, "current-context: here").unwrap();
+        let missing = || PathBuf::from("/nope");
+        let found = merged(&[missing(), file.clone(), missing()]).unwrap();
+        assert_eq!(found.current_context.as_deref(), Some("here"));
+        std::fs::write(&file, "a: [").unwrap();
+        for (files, said) in [
+            (vec![missing(), file.clone()], "is invalid: "),
+            (vec![missing(), missing()], "the kubeconfig /nope cannot be read: "),
+        ] {
+            let failure = merged(&files).unwrap_err();
+            assert!(failure.text.contains(said), "{failure}");
+        }
+        std::fs::remove_file(file).unwrap();
     }
 }
