@@ -168,17 +168,18 @@ fn reported(structure: &Structure, settings: &Settings, checks_anchors: bool) ->
         let is_unread = reason != activities_halted::PARENT_MISSING && !structure.hidden.is_empty();
         (SEEN.contains(&reason) && !is_unread) || (checks_anchors && is_about_anchors)
     };
-    let mut shown: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    let mut shown: BTreeMap<(String, String, bool), Vec<String>> = BTreeMap::new();
     for name in structure.hierarchies.keys().filter(|name| settings.is_managed(name)) {
         for condition in structure.conditions(name).iter().filter(|it| !is_seen(&it.reason)) {
             let kind = format!("{} ({})", condition.type_, condition.reason);
-            shown
-                .entry((kind, printable(&condition.message).into_owned()))
-                .or_default()
-                .push(name.to_string());
+            let message = printable(&condition.message).into_owned();
+            // The advice for one must hold for all.
+            let names_anchor = is_about_values(&condition.reason)
+                && holding_parent(structure, name, checks_anchors).is_some();
+            shown.entry((kind, message, names_anchor)).or_default().push(name.to_string());
         }
     }
-    let finding = |((kind, message), names): ((String, String), Vec<String>)| {
+    let finding = |((kind, message, _), names): ((String, String, bool), Vec<String>)| {
         let reason = kind.rsplit_once('(').map_or("", |(_, it)| it.trim_end_matches(')'));
         let hint = remedy((reason, &message), &names[0], (structure, checks_anchors));
         let hint = for_all(&hint, &names);
@@ -197,9 +198,22 @@ fn for_all(hint: &str, names: &[String]) -> String {
     format!("{hint} The same applies to {}.", some(others))
 }
 
-/// The object that sets the managed values of a namespace: those of a subnamespace follow its anchor, if it has one. Where anchors
-/// are not known, every parent that exists is taken to have it.
+/// Whether the advice names the object that sets the managed values.
+fn is_about_values(reason: &str) -> bool {
+    use conditions::bad_namespace::{ILLEGAL_MANAGED_ANNOTATION, ILLEGAL_MANAGED_LABEL};
+    [ILLEGAL_MANAGED_LABEL, ILLEGAL_MANAGED_ANNOTATION, "OverriddenByAncestor"].contains(&reason)
+}
+
+/// The object that sets the managed values of a namespace: those of a subnamespace follow its anchor, if it has one.
 fn holder(structure: &Structure, name: &str, knows_anchors: bool) -> String {
+    match holding_parent(structure, name, knows_anchors) {
+        Some(parent) => format!("the anchor {name} in {parent}"),
+        None => format!("the HierarchyConfiguration of {name}"),
+    }
+}
+
+/// The parent that has the anchor of a namespace. Where anchors are not known, every parent that exists is taken to have it.
+fn holding_parent<'a>(structure: &'a Structure, name: &str, knows_anchors: bool) -> Option<&'a str> {
     let annotations = structure.namespaces.get(name).map(|it| &it.annotations);
     let has_anchor = |parent: &&str| {
         if knows_anchors {
@@ -208,10 +222,7 @@ fn holder(structure: &Structure, name: &str, knows_anchors: bool) -> String {
             structure.namespaces.contains_key(*parent)
         }
     };
-    match annotations.and_then(|it| it.get(annotations::SUBNAMESPACE_OF)).filter(has_anchor) {
-        Some(parent) => format!("the anchor {name} in {parent}"),
-        None => format!("the HierarchyConfiguration of {name}"),
-    }
+    annotations?.get(annotations::SUBNAMESPACE_OF).filter(has_anchor)
 }
 
 fn has_anchor(structure: &Structure, parent: &str, name: &str) -> bool {
@@ -479,6 +490,13 @@ mod tests {
         ] {
             assert_eq!(holder(&structure, name, knows_anchors), wanted);
         }
+        let shown = "! BadConfiguration (IllegalManagedLabel): x/y";
+        let lines = ["a".to_owned(), format!("[s] b < a {shown}"), format!("[s] c < a {shown}")];
+        let lines: Vec<&str> = lines.iter().map(|it| &**it).collect();
+        structure.hierarchies = sketch(&lines).hierarchies;
+        let texts = texts(&reported(&structure, &settings(), true));
+        let subject = "condition BadConfiguration (IllegalManagedLabel): ";
+        assert_eq!(texts, [format!("{subject}c: x/y"), format!("{subject}b: x/y")], "only b has an anchor");
     }
 
     #[test]
