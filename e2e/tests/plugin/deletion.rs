@@ -121,7 +121,13 @@ async fn without_a_terminal_only_what_is_named_is_deleted() {
     assert_eq!(scene.left().await, [sub, one, full]);
     let deleted = live.hns(&format!("{delete} --yes --wait")).await;
     done(&deleted, &format!("Successfully deleted {sub:?} subnamespace anchor in {org:?} namespace\n"));
-    assert_eq!(deleted.stderr, format!("Note: these namespaces stay, and lose their parent: {full}\n"));
+    assert_eq!(
+        deleted.stderr,
+        format!(
+            "Note: these namespaces below are deleted, with everything in them: {one}\n\
+             Note: these namespaces stay, and lose their parent: {full}\n"
+        )
+    );
     assert_eq!(scene.left().await, [full]);
     live.hns(&delete).await.fails("Could not delete subnamespace anchor.\nReason: subnamespaceanchors");
     let system = live.hns(&format!("delete kube-system -n {org}")).await;

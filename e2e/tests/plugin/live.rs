@@ -43,10 +43,11 @@ async fn a_subnamespace_is_made_shown_and_deleted() {
     let refused = live.hns("delete cd-team -n cd-org").await;
     refused.fails("Could not delete subnamespace anchor.\nReason: admission webhook \"subnamespaceanchors.hnc.x-k8s.io\" denied");
     assert!(refused.stderr.contains("With -a"), "the way out: {refused:?}");
-    live.hns("delete cd-team -n cd-org -a --wait").await.says(
-        "Allowing cascading deletion on 'cd-team'\n\
-         Successfully deleted \"cd-team\" subnamespace anchor in \"cd-org\" namespace\n",
-    );
+    let deleted = live.hns("delete cd-team -n cd-org -a --wait").await;
+    let done = "Allowing cascading deletion on 'cd-team'\n\
+                Successfully deleted \"cd-team\" subnamespace anchor in \"cd-org\" namespace\n";
+    let note = "Note: these namespaces below are deleted, with everything in them: cd-web\n";
+    assert_eq!((deleted.code, &*deleted.stdout, &*deleted.stderr), (Some(0), done, note));
     assert!(live.steps().namespaces().get_opt("cd-team").await.unwrap().is_none());
 }
 

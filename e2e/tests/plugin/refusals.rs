@@ -26,7 +26,9 @@ async fn a_deletion_that_fails_leaves_cascading_deletion_forbidden() {
     .await
     .unwrap();
     let refused = live.hns("delete rd-sub -n rd-org -a --as rda").await;
-    refused.fails("Could not delete subnamespace anchor.\nReason: subnamespaceanchors.hnc.x-k8s.io \"rd-sub\" is forbidden");
+    assert_eq!((refused.code, &*refused.stdout), (Some(1), ""), "{refused:?}");
+    let reason = "Could not delete subnamespace anchor.\nReason: subnamespaceanchors.hnc.x-k8s.io \"rd-sub\" is forbidden";
+    assert!(refused.stderr.contains(reason), "{refused:?}");
     let described = live.hns("describe rd-sub").await;
     assert!(described.stdout.contains("  Allows Cascading Deletion: false\n"), "{described:?}");
 }

@@ -179,11 +179,11 @@ impl Deletion<'_> {
         Err(Failure::new("Nothing was changed"))
     }
 
-    /// Prints which namespaces lose their parent, where the user is not asked. Returns why the namespace of the anchor stays, if it does. If
+    /// Prints which other namespaces are deleted or lose their parent, where the user is not asked. Returns why the namespace of the anchor stays, if it does. If
     /// this cannot be read, the deletion goes on.
     async fn noted(&self, allows: bool) -> Option<String> {
         let found = consequences::read(self.session, (self.parent, self.child), allows).await.ok()?;
-        if let Some(note) = found.orphans() {
+        for note in found.others() {
             self.terminal.note(&note);
         }
         found.stays

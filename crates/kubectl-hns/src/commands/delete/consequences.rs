@@ -132,11 +132,17 @@ impl Consequences {
         self.orphaned.is_empty() && self.deleted.iter().all(|name| **name == *child)
     }
 
-    /// The namespaces that lose their parent, as a note.
-    pub(super) fn orphans(&self) -> Option<String> {
-        let names: Vec<&str> = self.orphaned.iter().map(|it| &**it).collect();
-        (!names.is_empty())
-            .then(|| format!("these namespaces stay, and lose their parent: {}", names.join(", ")))
+    /// The namespaces that are deleted with the child, and those that lose their parent, as notes.
+    pub(super) fn others(&self) -> Vec<String> {
+        let (_, child) = &self.anchor;
+        let is_other = |name: &&str| *name != child;
+        let note = |what: &str, names: &BTreeSet<Name>| {
+            let names: Vec<&str> = names.iter().map(|it| &**it).filter(is_other).collect();
+            (!names.is_empty()).then(|| format!("{what}: {}", names.join(", ")))
+        };
+        let deleted = note("these namespaces below are deleted, with everything in them", &self.deleted);
+        let orphaned = note("these namespaces stay, and lose their parent", &self.orphaned);
+        deleted.into_iter().chain(orphaned).collect()
     }
 
     /// The consequences as text.
@@ -233,12 +239,18 @@ These namespaces stay, and lose their parent:
         let all = deleting(true);
         assert_eq!(all.text(), wanted);
         assert!(!all.is_only("b"));
-        assert_eq!(all.orphans().as_deref(), Some("these namespaces stay, and lose their parent: full"));
+        assert_eq!(
+            all.others(),
+            [
+                "these namespaces below are deleted, with everything in them: c",
+                "these namespaces stay, and lose their parent: full",
+            ]
+        );
         assert_eq!(all.refusal, None);
         let none = deleting(false);
         let refusal = none.refusal.as_deref().unwrap_or_default();
         assert!(refusal.starts_with("the subnamespace \"b\" has children"), "{refusal}");
         assert!(none.is_only("b"));
-        assert_eq!(none.orphans(), None);
+        assert_eq!(none.others(), [""; 0]);
     }
 }
