@@ -22,9 +22,9 @@ use crate::hnc::keys;
 /// The annotations of section 3.3, in its order.
 pub(super) const EXCEPTIONS: [&str; 4] = [keys::SELECT, keys::TREE_SELECT, keys::NONE, keys::ALL];
 
-/// Whether this annotation must be one of [`EXCEPTIONS`]: its prefix is one label below the project's group. Deeper prefixes, and
+/// Whether this annotation must be one of the four: its prefix is one label below the project's group. Deeper prefixes, and
 /// the group itself, are free.
-pub(super) fn is_reserved(key: &str) -> bool {
+pub fn is_reserved(key: &str) -> bool {
     let prefix = key.split_once('/').map_or(key, |(prefix, _)| prefix);
     prefix.split_once('.').is_some_and(|(_, rest)| rest == keys::GROUP)
 }

@@ -5,11 +5,11 @@ mod text;
 use std::collections::BTreeMap;
 
 use clap::Args;
-use forest::exceptions::Withheld;
+use forest::exceptions::{Withheld, is_reserved};
 use forest::why::{Expected, ObjectExplanation, There, Untouched};
 use forest::{Forest, Name};
 use futures::future::join_all;
-use hns_api::annotations::{PROPAGATE, PROPAGATE_TREE_SELECT};
+use hns_api::annotations::PROPAGATE_TREE_SELECT;
 use hns_cluster::api::Api;
 use hns_cluster::feed::api_resource;
 use kube::api::DynamicObject;
@@ -145,7 +145,7 @@ fn misplaced(annotations: &BTreeMap<String, BTreeMap<String, String>>, forest: &
     notes
 }
 
-/// The propagation annotations that decide. Where they cannot be read, the reasons stand alone.
+/// The propagation annotations, also unknown ones, which keep an object from being propagated. Where they cannot be read, the reasons stand alone.
 async fn annotations(
     session: &Session,
     object_states: &ObjectStates,
@@ -158,7 +158,7 @@ async fn annotations(
         let api = Api::<DynamicObject>::namespaced_with(session.client.clone(), namespace, &resource);
         let mut found =
             session.call(api.get_metadata(&object_states.name)).await.ok()?.metadata.annotations?;
-        found.retain(|key, _| PROPAGATE.contains(&&**key));
+        found.retain(|key, _| is_reserved(key));
         (!found.is_empty()).then(|| (namespace.clone(), found))
     });
     join_all(read).await.into_iter().flatten().collect()
