@@ -144,11 +144,18 @@ fn resource(forest: &Forest, Resolved { settings, group, resource, .. }: &Resolv
 
 /// For the printer column: `jsonPath` finds the first element of a list only.
 fn summary(resources: &[ResourceStatus]) -> String {
-    let names = resources.iter().map(|it| match &it.mode {
-        Some(SynchronizationMode::AllowPropagate) => format!("{} (AllowPropagate)", it.resource),
-        Some(SynchronizationMode::Remove) => format!("{} (Remove)", it.resource),
-        Some(SynchronizationMode::Ignore) => format!("{} (Ignore)", it.resource),
-        _ => it.resource.clone(),
+    let is_ambiguous = |it: &ResourceStatus| {
+        !it.group.is_empty() && resources.iter().filter(|other| other.resource == it.resource).count() > 1
+    };
+    let names = resources.iter().map(|it| {
+        let ResourceStatus { resource, group, .. } = it;
+        let name = if is_ambiguous(it) { format!("{resource}.{group}") } else { resource.clone() };
+        match &it.mode {
+            Some(SynchronizationMode::AllowPropagate) => format!("{name} (AllowPropagate)"),
+            Some(SynchronizationMode::Remove) => format!("{name} (Remove)"),
+            Some(SynchronizationMode::Ignore) => format!("{name} (Ignore)"),
+            _ => name,
+        }
     });
     names.collect::<Vec<_>>().join(", ")
 }
@@ -348,6 +355,12 @@ mod tests {
         assert_eq!(shown, expected);
         let one_line = "configmap (Remove), events (Ignore), secrets, rolebindings, roles";
         assert_eq!(summary(&status.resources), one_line);
+        let events = ["", "events.k8s.io"].map(|group| ResourceStatus {
+            group: group.into(),
+            resource: "events".into(),
+            ..ResourceStatus::default()
+        });
+        assert_eq!(summary(&events), "events, events.events.k8s.io");
         let [line] = &lines(&status)[..] else { panic!("{status:?}") };
         assert!(
             line.starts_with("BadConfiguration ResourceNotFound spec.resources[3] (\"crontabs\"): "),
