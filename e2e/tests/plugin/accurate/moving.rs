@@ -99,7 +99,10 @@ async fn what_is_refused_changes_nothing() {
             "sub move ar-sub ar-to",
             "exists with other labels or annotations than ar-from/ar-sub; nothing was changed",
         ),
-        ("sub move ar-from ar-to", "Error: ar-from is not a sub-namespace\n"),
+        (
+            "sub move ar-from ar-to",
+            "Error: ar-from is not a sub-namespace\nIt cannot be made a sub-namespace of ar-to: namespace ar-from cannot be changed: ",
+        ),
         ("sub graft ar-sub ar-to", "Error: ar-sub is a sub-namespace of ar-from, so it cannot be grafted\n"),
         ("sub graft ar-from ar-to", "there are sub-namespaces under ar-from"),
         ("sub cut ar-from", "Error: ar-from is not a sub-namespace\n"),

@@ -150,7 +150,19 @@ async fn a_plan_writes_nothing_and_refuses_as_the_verb_does() {
         assert!(refused.code == Some(1) && refused.stderr.contains(said), "{words}: {refused:?}");
     }
     for (words, error) in [
-        ("sub create pw-n pw-root", "Error: namespace pw-n already exists\n"),
+        (
+            "sub create pw-n pw-root",
+            "Error: namespace pw-n already exists\nChoose another name. To make it a sub-namespace of pw-root, use `kubectl accurate \
+             sub graft pw-n pw-root`.\n",
+        ),
+        (
+            "sub create pw-sub pw-root",
+            "Error: namespace pw-sub already exists\nChoose another name. It is a sub-namespace of pw-root already.\n",
+        ),
+        (
+            "sub create pw-sub pw-gone",
+            "Error: namespace pw-sub already exists\nChoose another name. It cannot be made a sub-namespace of pw-gone: ",
+        ),
         ("sub delete pw-n", "Error: pw-n is not a sub-namespace\n"),
         ("sub move pw-n pw-root", "Error: pw-n is not a sub-namespace\n"),
         ("sub graft pw-sub pw-strict", "Error: pw-sub is a sub-namespace of pw-root"),
