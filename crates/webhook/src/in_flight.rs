@@ -11,7 +11,7 @@
 //! have half of all changes. The service accounts of a namespace count as one user, because a
 //! user who can create one can create many.
 //!
-//! New anchors are not limited, because only a namespace that waits for the same name waits for them. The oldest is
+//! New anchors are not limited: only a namespace that waits for the same name, and the deletion of the anchor above, wait for them. The oldest is
 //! dropped when there are too many.
 
 use std::net::IpAddr;

@@ -272,7 +272,7 @@ async fn stays_and_says_why(fixture: &Fixture, kept: &str) -> Result<()> {
     for part in ["stays unchanged", "should be less than or equal to 3"] {
         ensure!(said.contains(part), "{said}");
     }
-    ensure!(!said.contains("rehearsal"), "a name that changes with every attempt: {said}");
+    ensure!(!said.contains("hns-dry-run"), "a name that changes with every attempt: {said}");
 
     let on_source = fixture.told("root", "gadget", "CannotPropagateObject").await?;
     let start = "Could not write to destination namespace \"leaf\": ";

@@ -108,18 +108,15 @@ impl CopyWriter<'_> {
         }
     }
 
-    /// Users choose the names of sources, and the messages of the API server contain names. So the probe has a generated name.
+    /// Admission runs before the API server checks whether the name exists, so `AlreadyExists` means that admission accepted it.
     pub(super) async fn probe(&self, source: &Name, content: &CopyContent) -> ProbeResult {
-        let mut manifest = content.0.manifest(&self.kind, self.namespace, "", source, None);
+        let mut manifest = content.0.manifest(&self.kind, self.namespace, &self.key.name, source, None);
         manifest["metadata"]["annotations"][annotations::GUARD_PROBE] = json!("true");
-        match self.dry_run(manifest).await {
-            Ok(()) => ProbeResult::Accepted,
+        match self.send(|request, body| request.create(&post_params(true), body), &manifest).await {
+            Ok(_) => ProbeResult::Accepted,
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => ProbeResult::Accepted,
             Err(kube::Error::Api(status)) if is_guard_refusal(&status.message) => ProbeResult::Refused,
-            Err(kube::Error::Api(mut status)) => {
-                status.message = with_name(&status.message, &self.key.name);
-                ProbeResult::Failed(self.request("create").outcome(kube::Error::Api(status)))
-            }
-            Err(error) => ProbeResult::Failed(error.into()),
+            Err(error) => ProbeResult::Failed(self.request("create").outcome(error)),
         }
     }
 
@@ -299,11 +296,7 @@ impl CopyWriter<'_> {
     ///
     /// A full quota refuses this. It would also refuse the real creation, because the quota counts a deletion some time later.
     async fn try_create(&self, source: &Name, content: &CopyContent) -> Result<(), kube::Error> {
-        self.dry_run(self.manifest("", source, content, None)).await
-    }
-
-    /// Creates an object under a generated name, as a dry run.
-    async fn dry_run(&self, mut manifest: Value) -> Result<(), kube::Error> {
+        let mut manifest = self.manifest("", source, content, None);
         if let Some(metadata) = manifest["metadata"].as_object_mut() {
             metadata.remove("name");
             metadata.insert("generateName".into(), json!(DRY_RUN_NAME));
@@ -568,15 +561,27 @@ fn exists(object: &ApiObject) -> bool {
 }
 
 /// Whether the policy or the webhook that guard copies refused the request. The API server also refuses it while the webhook does
-/// not respond. Another plugin may repeat a text of a user in its message, so only the beginning counts.
+/// not respond. A user chooses the name of the object, and another plugin may repeat a text of a user, so only the words of the API
+/// server before that count.
 fn is_guard_refusal(message: &str) -> bool {
     let webhook = names::webhooks::COPIES;
     let by_webhook = ["admission webhook", "Internal error occurred: failed calling webhook"]
         .map(|begin| format!("{begin} \"{webhook}\""));
-    let by_policy = format!("ValidatingAdmissionPolicy '{}' ", names::policies::COPIES);
-    let refusal = message.split_once(" is forbidden: ").map(|(_, refusal)| refusal);
-    refusal.is_some_and(|it| it.starts_with(&by_policy))
-        || by_webhook.iter().any(|it| message.starts_with(it))
+    let by_policy = format!(" is forbidden: ValidatingAdmissionPolicy '{}' ", names::policies::COPIES);
+    by_webhook.iter().any(|it| message.starts_with(it))
+        || after_quoted(message).is_some_and(|rest| rest.starts_with(&by_policy))
+}
+
+/// The text after the first text in quotation marks, in which a backslash is before each quotation mark.
+fn after_quoted(message: &str) -> Option<&str> {
+    let (_, quoted) = message.split_once('"')?;
+    let mut is_escaped = false;
+    let end = quoted.find(|sign| {
+        let ends = sign == '"' && !is_escaped;
+        is_escaped = sign == '\\' && !is_escaped;
+        ends
+    })?;
+    Some(&quoted[end + 1..])
 }
 
 /// The type of a Secret that the watches leave out, so that the forest does not know it.

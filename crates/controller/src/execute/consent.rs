@@ -44,9 +44,7 @@ impl Executor {
         self.recorder.record_anchor_conflict(holder, &child, message);
         Some(Outcome::Conflict)
     }
-}
 
-impl Executor {
     /// The outcome if the namespace of a `SubNamespace` may not be created yet: a namespace of HNC's hierarchy is about to name it as its
     /// parent. If it does, the `SubNamespace` is in conflict as soon as that is seen.
     pub(crate) async fn check_namings(&self, child: &Name) -> Option<Outcome> {

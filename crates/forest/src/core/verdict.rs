@@ -278,7 +278,7 @@ pub(crate) fn all_answered(questions: &[Question], answers: &Answers) -> Check {
 }
 
 /// The position of the first question whose answer is not yes. Users can bring about thousands of questions of one request. So a few
-/// are asked at first, then four times as many in each round, and none after such an answer.
+/// are asked at first, in each further round four times as many as in all before, and none after such an answer.
 pub(crate) fn first_refused(questions: &[Question], answers: &Answers) -> Check<Option<usize>> {
     let (mut begin, mut end) = (0, FIRST_QUESTIONS);
     while begin < questions.len() {

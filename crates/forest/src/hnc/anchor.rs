@@ -75,13 +75,10 @@ impl Forest {
         self.hnc().holders(child).filter(waits).map(|holder| self.name(holder).clone()).collect()
     }
 
-    /// Whether anchors here are about to create namespaces. What is shown to create none does not count.
+    /// Whether anchors here are about to create namespaces.
     pub(crate) fn has_waiting_anchors(&self, id: Id) -> bool {
-        self.anchors(id).values().any(|anchor| {
-            self.shown_anchor_state(self.name(id), anchor) == AnchorState::Missing
-                && !anchor.terminating
-                && !anchor.shows(AnchorState::Forbidden)
-        })
+        let state = |anchor: &AnchorFact| self.shown_anchor_state(self.name(id), anchor);
+        self.anchors(id).values().any(|anchor| !anchor.terminating && state(anchor) == AnchorState::Missing)
     }
 
     /// The anchor of this subnamespace, if it exists.

@@ -266,7 +266,7 @@ fn check_usable(found: &ServedKind) -> Result<(), (Fault, String)> {
         ));
     }
     if is_structure(&found.kind) {
-        return Err((Fault::Unusable, structure(&found.kind)));
+        return Err((Fault::Unusable, format!("{}, so it is never propagated", structure(&found.kind))));
     }
     let missing: Vec<&str> =
         NEEDED_VERBS.into_iter().filter(|verb| !found.verbs.iter().any(|it| it == verb)).collect();

@@ -59,7 +59,7 @@ pub(crate) fn is_structure(kind: &Kind) -> bool {
 
 /// Why objects of such a kind are excluded.
 pub(crate) fn structure(kind: &Kind) -> String {
-    format!("{kind} is what the hierarchy is made of, so it is never propagated")
+    format!("{kind} is what the hierarchy is made of")
 }
 
 /// Why an object never propagates, if so. As a clause, it completes "… is not propagated because".

@@ -73,7 +73,7 @@ impl Namings {
     /// The anchor must wait.
     pub fn consent(&mut self, parent: &Name, holder: &Name, consenting: &[Name]) -> Result<(), Pending> {
         let (mut unknown, mut is_changed) = (Vec::new(), false);
-        for naming in self.0.iter_mut().filter(|it| it.parent == *parent) {
+        for naming in self.0.iter_mut().filter(|it| it.parent == *parent && it.lacks_consent(ALL)) {
             if !consenting.contains(&naming.child) {
                 unknown.push(naming.child.clone());
             } else if !naming.holders.contains(holder) {

@@ -382,6 +382,8 @@ fn no_text_of_a_user_is_taken_for_the_refusal_of_a_probe() {
         (format!("{object}a plugin says: \"x\" is forbidden: {policy}"), false),
         (format!("admission webhook \"other\" denied the request: admission webhook \"{webhook}\""), false),
         (policy.to_owned(), false),
+        (format!("roles \"a name \\\" is forbidden: {policy}\" is forbidden: exceeded quota"), false),
+        (format!("roles \"a\\\\\" is forbidden: {policy}"), true),
     ] {
         assert_eq!(is_guard_refusal(&message), is_refused, "{message}");
     }

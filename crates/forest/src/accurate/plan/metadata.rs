@@ -79,16 +79,16 @@ fn wanted(
     Some((labels, annotations))
 }
 
-/// A label of a key that is there already needs no room. So nothing that a user adds further down keeps out what comes from above.
+/// Adds labels, and replaces those of the same keys, where there is room. All labels of the upstream namespace that were applied to it have
+/// room here, so nothing that a user adds further down keeps out what comes from further up.
 fn add_while_there_is_room<'a>(labels: &mut Pairs, more: impl Iterator<Item = (&'a str, &'a str)>) {
     let size = |(key, value): (&str, &str)| key.len() + value.len();
     let mut bytes: usize = labels.iter().map(|(key, value)| size((key, value))).sum();
     for (key, value) in more {
-        let more = bytes + size((key, value));
-        if labels.contains_key(key) {
-            labels.insert(key.to_owned(), value.to_owned());
-        } else if labels.len() < MOST && more <= MOST_BYTES {
-            bytes = more;
+        let replaced = labels.get(key).map(|old| size((key, old)));
+        let after = bytes + size((key, value)) - replaced.unwrap_or_default();
+        if after <= MOST_BYTES && (replaced.is_some() || labels.len() < MOST) {
+            bytes = after;
             labels.insert(key.to_owned(), value.to_owned());
         }
     }

@@ -455,6 +455,32 @@ fn labels_from_further_up_have_room_whatever_is_added_below() {
     assert!(labels.len() > 250, "{} labels", labels.len());
 }
 
+/// What was applied to the upstream namespace has room in the next one.
+#[test]
+fn replaced_labels_take_no_more_room_than_there_is() {
+    let prefix = ["a".repeat(60), "b".repeat(60), "c".repeat(60)].join(".");
+    let keys_of_user: Vec<String> = (0..250).map(|at| format!("{prefix}.example.com/{at:0>60}")).collect();
+    let own = keys_of_user.iter().map(|key| (key.clone(), String::new()));
+    let root = NamespaceFact {
+        name: "r".into(),
+        version: Version { uid: "r".into(), resource_version: "2".into() },
+        labels: own.chain([(keys::TYPE.to_owned(), keys::ROOT.to_owned())]).collect(),
+        ..NamespaceFact::default()
+    };
+    let settings = Settings { sub_namespace_label_keys: settings().label_keys, ..settings() };
+    let mut forest = draw_with(settings, "r root, s ^r");
+    forest.apply(Fact::Namespace(root));
+    let longer = keys_of_user[..90].iter().map(|key| (key.clone(), "v".repeat(63))).collect();
+    forest.apply(AccurateFact::SubNamespace("r".into(), SubNamespaceFact { labels: longer, ..form("s") }));
+    let plan = plan(&forest, "s", &Scope::structure());
+    let Some(Action::Dialect(AccurateAction::ApplyNamespace { labels, .. })) = plan.actions().next() else {
+        panic!("{plan:?}")
+    };
+    let bytes: usize = labels.iter().map(|(key, value)| key.len() + value.len()).sum();
+    let replaced = labels.values().filter(|value| value.len() == 63).count();
+    assert!(bytes < 65 << 10 && (1..90).contains(&replaced), "{bytes} bytes, {replaced} replaced");
+}
+
 #[test]
 fn labels_and_annotations_come_from_upstream_and_from_the_form() {
     let mut forest = draw("r root team=red zone=1 accurate.cybozu.com/x=1, s ^r tier=low");

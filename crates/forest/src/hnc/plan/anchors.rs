@@ -70,9 +70,9 @@ impl Changes {
             _ if is_terminating(forest, parent) => self.cascade(forest, parent, anchor, state),
             _ => {
                 self.change(anchor, true, Some(state));
-                // Until the configuration is known, the limits of trees are not.
-                // The namespace goes with its own anchor, so nothing comes to be below it.
+                // The namespace is deleted with its own anchor, so nothing is created below it.
                 let stays = !forest.anchor_of(parent).is_some_and(|own| own.terminating);
+                // Until the configuration is known, the limits of trees are not.
                 let may_create =
                     forest.lasting_namespace(parent).is_some() && stays && forest.is_configured();
                 if state == AnchorState::Missing && may_create {

@@ -150,9 +150,12 @@ impl<'a> Place<'a> {
             {
                 Decision::Write(namespace, source)
             }
-            // One that gives access is freed from what holds it.
-            (None, Some(object)) if object.is_terminating() && !gives_access(object) => Decision::Leave,
-            (Some(_), Some(object)) if object.is_terminating() => Decision::Leave,
+            // A copy without a source that gives access is freed from what holds it.
+            (source, Some(object))
+                if object.is_terminating() && (source.is_some() || !gives_access(object)) =>
+            {
+                Decision::Leave
+            }
             (None, Some(Object::Copy(copy))) => Decision::Delete(&copy.version),
             (None, _) => Decision::Leave,
             (Some((namespace, source)), Some(object)) if object.is_copy_of(namespace, source) => {

@@ -58,8 +58,12 @@ pub fn review(forest: &Forest, request: &Request, answers: &Answers) -> Verdict 
     verdict.with_change(|| match request.operation {
         Operation::Create => Some(creation(forest, request)),
         Operation::Delete => {
-            let takes_along = forest.anchor_state(&request.parent, &request.child) == AnchorState::Ok;
-            takes_along.then(|| ParentChange { deletes: true, ..creation(forest, request) })
+            let depends_on_children = forest.id(&request.child).is_some_and(|id| {
+                forest.anchor_state(&request.parent, &request.child) == AnchorState::Ok
+                    && !forest.is_terminating(&request.child)
+                    && !forest.allows_cascading_deletion(id)
+            });
+            depends_on_children.then(|| ParentChange { deletes: true, ..creation(forest, request) })
         }
         Operation::Update => None,
     })

@@ -112,6 +112,7 @@ impl Review<'_> {
     fn judge(&self) -> Check<Verdict> {
         if self.request.operation == Operation::Delete && self.request.old.parent.is_none() {
             self.user_may_change_the_rest()?;
+            self.no_deletion_relies_on_it()?;
             return Ok(Verdict::allow());
         }
         self.both_are_managed()?;

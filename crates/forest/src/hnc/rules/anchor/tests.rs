@@ -306,7 +306,7 @@ fn row_6_an_anchor_stays_while_another_waits_in_its_namespace() {
         ("it is new", |_| {}, &refused),
         ("it shows that", |it| it.state = Some("Missing".into()), &refused),
         ("it is in conflict", |it| it.state = Some("Conflict".into()), &Allowed),
-        ("it is forbidden", |it| it.state = Some("Forbidden".into()), &Allowed),
+        ("a user has written that it is forbidden", |it| it.state = Some("Forbidden".into()), &refused),
         ("it is being deleted", |it| it.terminating = true, &Allowed),
     ];
     for (what, happens, expected) in cases {
@@ -354,8 +354,8 @@ fn a_missing_parent_comes_back_elsewhere_only_with_the_consent_of_the_tree() {
         (
             "where its labels do not say yet that it is in the tree",
             "late",
-            vec![("admin org", No)],
-            Denied(Forbidden, &["\"x\"", "\"org\", which is the root"]),
+            vec![("admin org", No), ("await labels of late", No)],
+            Denied(Unavailable, &["the tree labels of namespace \"late\" do not show yet", "\"x\""]),
         ),
         ("higher", "org", vec![("admin org", Yes)], Allowed),
         (

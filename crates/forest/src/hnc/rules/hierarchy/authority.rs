@@ -127,25 +127,11 @@ impl Review<'_> {
         else {
             return Ok(());
         };
-        let (root, Some(late)) = (leaving(forest, place).namespace, unlabelled(forest, parent, common))
-        else {
-            return Ok(());
-        };
-        if root == *forest.name(common) {
+        let Some(late) = unlabelled(forest, parent, common) else { return Ok(()) };
+        if leaving(forest, place).namespace == *forest.name(common) {
             return Ok(());
         }
-        let is_admin = Question::IsAdmin(root.clone());
-        all_answered(std::slice::from_ref(&is_admin), self.answers)?;
-        if self.answers[&is_admin] == Answer::Yes {
-            return Ok(());
-        }
-        let late = forest.name(late);
-        wait_for(self.answers, WaitFor::TreeLabels(late.clone()), || {
-            format!(
-                "the tree labels of namespace {late:?} do not show yet where it is, so that {namespace:?} could leave its tree with it; \
-                 try again in a moment, or ask an admin of {root:?}"
-            )
-        })
+        root_consents_or_labels_come(forest, self.answers, (namespace, place), late)
     }
 
     fn managed_current_parent(&self) -> Option<&Name> {
@@ -158,6 +144,27 @@ impl Review<'_> {
         let parent = self.request.new.parent.iter().filter(|parent| self.forest.exists(parent)).cloned();
         parent.map(|namespace| Consent { namespace, role: "the new parent" }).collect()
     }
+}
+
+/// `namespace` stays in the tree of `place`, but the tree labels of `late`, which would be above it, do not show yet where that is.
+fn root_consents_or_labels_come(
+    forest: &Forest,
+    answers: &Answers,
+    (namespace, place): (&Name, &Name),
+    late: Id,
+) -> Check {
+    let (late, root) = (forest.name(late), leaving(forest, place).namespace);
+    let is_admin = Question::IsAdmin(root.clone());
+    all_answered(std::slice::from_ref(&is_admin), answers)?;
+    if answers[&is_admin] == Answer::Yes {
+        return Ok(());
+    }
+    wait_for(answers, WaitFor::TreeLabels(late.clone()), || {
+        format!(
+            "the tree labels of namespace {late:?} do not show yet where it is, so that {namespace:?} could leave its tree with it; \
+             try again in a moment, or ask an admin of {root:?}"
+        )
+    })
 }
 
 /// The first namespace from `below` up to `top`, without `top`, whose tree labels do not name its parent.
@@ -182,13 +189,14 @@ pub(in crate::hnc::rules) fn orphans_may_move(
     let mut needed: Vec<(&Name, Consent)> = Vec::new();
     for orphan in orphans {
         let Some(place) = former_place(forest, orphan) else { continue };
-        let ids = parent.and_then(|parent| forest.id(parent)).zip(forest.id(place));
-        let consents = match ids.and_then(|(parent, place)| unlabelled(forest, parent, place)) {
-            Some(_) if stays(place) => vec![leaving(forest, place)],
-            None if stays(place) => Vec::new(),
-            _ => moving(forest, place, parent),
-        };
-        for consent in consents {
+        if stays(place) {
+            let ids = parent.and_then(|parent| forest.id(parent)).zip(forest.id(place));
+            if let Some(late) = ids.and_then(|(parent, place)| unlabelled(forest, parent, place)) {
+                root_consents_or_labels_come(forest, answers, (orphan, place), late)?;
+            }
+            continue;
+        }
+        for consent in moving(forest, place, parent) {
             if needed.iter().all(|(_, known)| known.namespace != consent.namespace) {
                 needed.push((orphan, consent));
             }

@@ -38,7 +38,6 @@ const CONSENTS: [Consents; 20] = [
     ("child:child, p", "child >", &[("child", ROOT)]),
 ];
 
-/// Two rows each: everybody whose consent is needed has given it, or the one named has not.
 /// All namespaces but `child` have the tree label of their parent.
 fn labelled(text: &str) -> Cluster {
     let mut cluster = Cluster::draw(text);
@@ -80,6 +79,7 @@ fn row_12_below_a_namespace_that_has_just_joined_the_root_consents() {
     }
 }
 
+/// Two rows each: everybody whose consent is needed has given it, or the one named has not.
 #[test]
 fn row_12_consent_comes_from_above() {
     for (text, parents, consents) in CONSENTS {
