@@ -35,6 +35,15 @@ pub(crate) async fn nobody_is_locked_out(world: &World<'_>) -> Result<String> {
     })
     .await?;
 
+    // Without a ready pod, connections go to those that end.
+    let ends = "--output=jsonpath={.items[*].metadata.deletionTimestamp}";
+    let pods = ["get", "pods", "--namespace", NAMESPACE, "--selector=control-plane=webhook", ends];
+    eventually("no pod is ending", PATIENCE, async || match world.kubectl(pods).ok().await {
+        Ok(text) if text.is_empty() => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await?;
+
     // What needs a verdict has to wait for one.
     let moved = steps.set_parent("load", "acme").await;
     ensure!(moved.is_err(), "a namespace was moved while no webhook was there");
