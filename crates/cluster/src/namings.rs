@@ -7,8 +7,8 @@ use hns_api::accurate::SubNamespace;
 use hns_api::names::MISSING_PARENTS;
 use hns_api::{SubnamespaceAnchor, anchor_states};
 use kube::api::ListParams;
-use kube::core::PartialObjectMeta;
-use kube::{Client, ResourceExt, Result};
+use kube::core::{ObjectMeta, PartialObjectMeta};
+use kube::{Client, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::api::Api;
@@ -82,18 +82,20 @@ pub async fn holders_of_sub_namespaces(client: &Client, name: &str) -> Result<Ve
     let named = ListParams::default().fields(&format!("metadata.name={name}"));
     let all = Api::<PartialObjectMeta<SubNamespace>>::all(client.clone());
     let waiting = all.list_metadata_in_pages(&named, |form| {
-        let is_held = form.finalizers.iter().flatten().any(|it| it == FINALIZER);
-        let waits = form.deletion_timestamp.is_none() || is_held;
-        form.namespace.filter(|_| waits).map(|it| it.as_str().into())
+        let creates_nothing = is_released(&form, FINALIZER);
+        form.namespace.filter(|_| !creates_nothing).map(|it| it.as_str().into())
     });
     waiting.await
 }
 
-/// An anchor that shows `Conflict` creates nothing. Nor does one that is being deleted, once the controller has removed its finalizer.
+/// An anchor that shows `Conflict` creates nothing.
 fn may_create(anchor: &SubnamespaceAnchor) -> bool {
-    let is_held = anchor.finalizers().iter().any(|it| it == keys::ANCHOR_FINALIZER);
-    anchor.state() != Some(anchor_states::CONFLICT)
-        && (anchor.metadata.deletion_timestamp.is_none() || is_held)
+    anchor.state() != Some(anchor_states::CONFLICT) && !is_released(&anchor.metadata, keys::ANCHOR_FINALIZER)
+}
+
+/// Whether the object is being deleted, and the controller has removed its finalizer: no creation is under way.
+fn is_released(metadata: &ObjectMeta, finalizer: &str) -> bool {
+    metadata.deletion_timestamp.is_some() && !metadata.finalizers.iter().flatten().any(|it| it == finalizer)
 }
 
 #[cfg(test)]

@@ -201,13 +201,25 @@ fn reachable(creator: Creator, fault: Fault) -> HashSet<World> {
     seen
 }
 
-#[test]
-fn in_no_order_an_anchor_takes_a_namespace_that_names_it_at_the_same_moment() {
-    let worlds = reachable(Creator::Anchor, Fault::None);
-    println!("{} states", worlds.len());
+/// All that can be without a fault: the namespace is taken over nowhere.
+fn safe_worlds(creator: Creator) -> HashSet<World> {
+    let worlds = reachable(creator, Fault::None);
     for world in &worlds {
         assert!(!world.is_taken_over(), "{world:?}");
     }
+    worlds
+}
+
+fn are_found(creator: Creator, faults: &[Fault]) {
+    for fault in faults {
+        assert!(reachable(creator, *fault).iter().any(World::is_taken_over), "{fault:?} is not found");
+    }
+}
+
+#[test]
+fn in_no_order_an_anchor_takes_a_namespace_that_names_it_at_the_same_moment() {
+    let worlds = safe_worlds(Creator::Anchor);
+    println!("{} states", worlds.len());
     let seen = |what: &str, is_so: fn(&World) -> bool| assert!(worlds.iter().any(is_so), "never: {what}");
     seen("the anchor creates its namespace", |it| it.created && it.list.0.is_empty());
     seen("the naming is stored", |it| it.naming == Stored && it.anchor == Over && it.list.0.is_empty());
@@ -217,7 +229,7 @@ fn in_no_order_an_anchor_takes_a_namespace_that_names_it_at_the_same_moment() {
 
 #[test]
 fn without_any_of_the_checks_it_does() {
-    for fault in [
+    let faults = [
         Fault::NoLook,
         Fault::NoReadForAnchor,
         Fault::NoReadBeforeCreation,
@@ -225,26 +237,18 @@ fn without_any_of_the_checks_it_does() {
         Fault::EndsForWaiting,
         Fault::ConflictInReview,
         Fault::DeletedIsReleased,
-    ] {
-        assert!(reachable(Creator::Anchor, fault).iter().any(World::is_taken_over), "{fault:?} is not found");
-    }
+    ];
+    are_found(Creator::Anchor, &faults);
 }
 
 #[test]
 fn in_no_order_a_sub_namespace_takes_the_name_of_a_missing_parent() {
-    let worlds = reachable(Creator::SubNamespace, Fault::None);
+    let worlds = safe_worlds(Creator::SubNamespace);
     println!("{} states", worlds.len());
-    for world in &worlds {
-        assert!(!world.is_taken_over(), "{world:?}");
-    }
     let seen = |what: &str, is_so: fn(&World) -> bool| assert!(worlds.iter().any(is_so), "never: {what}");
     seen("the namespace is created", |it| it.created && it.list.0.is_empty());
     seen("it is created after a naming that failed", |it| it.created && it.naming == Over && it.known[1]);
     seen("both are allowed", |it| it.naming == Stored && it.anchor == Stored);
-    for fault in [Fault::NoLook, Fault::NoReadBeforeCreation, Fault::EndsEarly, Fault::DeletedIsReleased] {
-        assert!(
-            reachable(Creator::SubNamespace, fault).iter().any(World::is_taken_over),
-            "{fault:?} is not found"
-        );
-    }
+    let faults = [Fault::NoLook, Fault::NoReadBeforeCreation, Fault::EndsEarly, Fault::DeletedIsReleased];
+    are_found(Creator::SubNamespace, &faults);
 }

@@ -70,10 +70,6 @@ struct Allowed {
 }
 
 impl Allowed {
-    fn is_anchor(&self) -> bool {
-        self.change.anchor_in.is_some() && !self.change.deletes
-    }
-
     fn is_over(&self, forest: &Forest) -> bool {
         let known = known(forest, &self.change);
         let is_settled = known.as_ref().is_some_and(|known| {
@@ -122,7 +118,7 @@ impl InFlight {
         if pending.clone().any(|other| change.is_blocked_by(other)) || change.exceeds_with(&pending) {
             return Err(Blocked::Crossing);
         }
-        if change.anchor_in.is_some() && !change.deletes {
+        if change.is_new_anchor() {
             drop_oldest_anchor(&mut changes);
         } else if is_full(&changes, origin) {
             return Err(Blocked::Full);
@@ -151,14 +147,16 @@ impl InFlight {
 }
 
 fn is_full(changes: &[Allowed], origin: &Origin) -> bool {
-    let limited = || changes.iter().filter(|allowed| !allowed.is_anchor()).map(|allowed| &allowed.origin);
+    let limited =
+        || changes.iter().filter(|allowed| !allowed.change.is_new_anchor()).map(|allowed| &allowed.origin);
     let of_address = limited().filter(|it| it.source == origin.source).count();
     let of_user = limited().filter(|it| sender(&it.user) == sender(&origin.user)).count();
     of_address + limited().count() >= MOST || of_user >= MOST_OF_A_USER
 }
 
 fn drop_oldest_anchor(changes: &mut Vec<Allowed>) {
-    let mut anchors = changes.iter().enumerate().filter(|(_, allowed)| allowed.is_anchor()).map(|(at, _)| at);
+    let mut anchors =
+        changes.iter().enumerate().filter(|(_, allowed)| allowed.change.is_new_anchor()).map(|(at, _)| at);
     if let Some(oldest) = anchors.next()
         && anchors.count() + 1 >= MOST_ANCHORS
     {

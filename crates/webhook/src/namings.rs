@@ -31,7 +31,7 @@ pub(crate) enum OtherSide {
 
 /// Whether there may be another side.
 pub(crate) fn has_other_side(change: &ParentChange) -> bool {
-    change.missing_parent.is_some() || change.anchor_in.is_some() && !change.deletes
+    change.missing_parent.is_some() || change.is_new_anchor()
 }
 
 impl Asker<'_> {

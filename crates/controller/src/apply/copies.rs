@@ -241,12 +241,12 @@ impl CopyWriter<'_> {
     ) -> WriteResult {
         if let Err(error) = self.try_create(source, content).await {
             // It goes with its namespace in any case. Until then it would give what its source does not, unless it restricts.
-            let ends = matches!(&error, kube::Error::Api(status) if is_in_ending_namespace(status));
-            if ends && self.kind.restricts() {
-                return Outcome::Refused(update_refused(&refused.message)).into();
-            }
-            if ends {
-                return Box::pin(self.delete(version)).await;
+            if matches!(&error, kube::Error::Api(status) if is_in_ending_namespace(status)) {
+                return if self.kind.restricts() {
+                    Outcome::Refused(update_refused(&refused.message)).into()
+                } else {
+                    Box::pin(self.delete(version)).await
+                };
             }
             return match self.request("create").outcome(error) {
                 Outcome::Refused(why) => Outcome::Refused(self.both_refused(&refused.message, &why)),

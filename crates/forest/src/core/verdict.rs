@@ -131,6 +131,11 @@ impl ParentChange {
         *self.child == *namespace || self.links.iter().any(|link| *link.namespace == *namespace)
     }
 
+    /// Whether this creates an anchor.
+    pub fn is_new_anchor(&self) -> bool {
+        self.anchor_in.is_some() && !self.deletes
+    }
+
     /// Whether this puts a namespace below the one that `other` changes.
     fn is_below(&self, other: &Self) -> bool {
         self.anchor_in.as_ref() == Some(&other.child)

@@ -107,8 +107,8 @@ impl<'a> Review<'a> {
     }
 
     /// The new place. Until it is seen, no other change of this namespace, or of one upstream of it, is allowed in either hierarchy: the
-    /// two could make a cycle, or put a namespace into both. A new namespace that nobody names makes no cycle, so that only its upstream
-    /// namespace counts, however many are above that.
+    /// two could make a cycle, or put a namespace into both. A new namespace that no other one names cannot make a cycle.
+    /// So only its upstream namespace counts.
     fn change(&self) -> Option<ParentChange> {
         let Request { operation, name, .. } = self.request;
         let upstream = self.after().edge().and_then(|(_, name)| self.forest.id(name));

@@ -411,8 +411,8 @@ impl Review<'_> {
         .into())
     }
 
-    /// A `SubNamespace` of Accurate's API that waits for the name of the new parent would create it in that hierarchy. Nobody can consent
-    /// to that.
+    /// A `SubNamespace` with the name of the missing parent waits to create it in the hierarchy of Accurate's API. No user can consent to
+    /// that: a namespace belongs to one hierarchy.
     fn no_sub_namespace_waits_for(&self, parent: &Name) -> Check {
         let (forest, namespace) = (self.forest, &self.request.namespace);
         if forest.exists(parent) && !forest.is_terminating(parent) {
