@@ -47,8 +47,11 @@ const LONGEST_FIRST: [&str; 22] = [
     LIBRARY,
 ];
 
+/// The tests of the suite `propagation` that measure times.
+const SPEED: (&str, &str) = ("speed", "propagation");
+
 /// These suites run alone, after all others.
-const ALONE: [&str; 1] = [NODE];
+const ALONE: [&str; 2] = [SPEED.0, NODE];
 
 /// The suites that depend most on features of the API server; they also run on the oldest supported version.
 const ON_THE_OLDEST: [&str; 6] =
@@ -92,6 +95,7 @@ pub(crate) fn build() -> anyhow::Result<Built> {
     let logs = first.ancestors().nth(2).context("an executable without a place")?.join("suites");
     let mut suites: Vec<Suite> =
         executables.into_iter().map(|(name, path)| Suite::of_package(name, path, &package)).collect();
+    suites.extend(speed(&suites));
     suites.push(Suite::of_all_unit_tests());
     Ok(Built { suites, logs })
 }
@@ -126,6 +130,13 @@ pub(crate) fn on_the_oldest(suites: &[Suite]) -> Vec<Suite> {
 /// The suites of HNC's API for installations that serve Accurate's too.
 pub(crate) fn with_accurate(suites: &[Suite]) -> Vec<Suite> {
     again(suites, &WITH_ACCURATE, "accurate", (product::WITH_ACCURATE, "true"))
+}
+
+/// The tests that measure times. A plain `cargo test` leaves them out, because it runs others beside them.
+fn speed(suites: &[Suite]) -> Option<Suite> {
+    let (name, of) = SPEED;
+    let suite = suites.iter().find(|suite| suite.name == of)?.clone();
+    Some(Suite { name: name.to_owned(), args: vec![name.into(), "--ignored".into()], alone: true, ..suite })
 }
 
 /// Those of the suites that are `chosen`, with this environment variable.
@@ -243,7 +254,7 @@ mod tests {
     fn the_lists_name_existing_suites() {
         let is_there = |name: &str| root().join(format!("e2e/tests/{name}.rs")).is_file();
         for name in LONGEST_FIRST.into_iter().chain(ALONE).chain(ON_THE_OLDEST).chain(WITH_ACCURATE) {
-            assert!(is_there(name) || [UNIT, LIBRARY].contains(&name), "there is no suite {name}");
+            assert!(is_there(name) || [UNIT, LIBRARY, SPEED.0].contains(&name), "there is no suite {name}");
         }
         for entry in fs::read_dir(root().join("e2e/tests")).unwrap() {
             let path = entry.unwrap().path();
@@ -257,6 +268,13 @@ mod tests {
     fn the_longest_suite_is_first_and_one_that_runs_alone_is_last() {
         let suites = ["metrics", NODE, "structure", "made-up", UNIT].map(suite);
         assert_eq!(names(&in_order(suites.to_vec())), ["made-up", "structure", UNIT, "metrics", NODE]);
+    }
+
+    #[test]
+    fn times_are_measured_while_nothing_else_runs() {
+        let speed = speed(&["metrics", "propagation"].map(suite)).unwrap();
+        assert_eq!((speed.program, speed.alone), (suite("propagation").program, true));
+        assert_eq!(speed.args, ["speed", "--ignored"]);
     }
 
     #[test]
