@@ -15,6 +15,7 @@ mod invariants {
     mod check;
     mod draw;
     mod judge;
+    mod places;
     pub(crate) mod run;
     mod story;
     mod world;

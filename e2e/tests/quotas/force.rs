@@ -71,6 +71,12 @@ async fn a_quota_is_enforced_and_rights_arrive_only_when_all_derived_quotas_are_
             .map_err(|error| error.to_string())
     })
     .await?;
+    steps.create_anchor("f-root", "f-later").await?;
+    eventually("its creator becomes the admin of f-later", PATIENCE, async || {
+        let binding = steps.bindings("f-later").get_opt("hns-initial-admin-f-later").await;
+        if binding.map_err(|error| error.to_string())?.is_some() { Ok(()) } else { Err("not yet".to_owned()) }
+    })
+    .await?;
     scene.serve_all("f-child", &["two"]).await?;
     scene.refused("f-root", "three").await?;
     running.end().await

@@ -35,7 +35,8 @@ rules:
 /// How long the control plane may take to count objects of a new kind.
 pub(crate) const NEW_KIND: Duration = Duration::from_secs(120);
 
-pub(crate) const FLAGS: [&str; 3] = [
+pub(crate) const FLAGS: [&str; 4] = [
+    "--initial-admin",
     "--excluded-namespace=kube-system",
     "--excluded-namespace=kube-public",
     "--excluded-namespace=kube-node-lease",

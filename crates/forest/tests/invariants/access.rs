@@ -163,6 +163,8 @@ impl World {
                     (_, Some(write)) => held.has(RBAC) && self.escalates_nothing(held, namespace, write),
                 }
             }
+            Ask::Hold(namespace, _) => self.rights(user, namespace).has(WRITE),
+            Ask::Stop(_) => user == SUPERUSER,
             Ask::Configuration(_) => everywhere.has(CONFIGURE),
         }
     }

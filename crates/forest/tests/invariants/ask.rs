@@ -26,6 +26,10 @@ pub(crate) enum Ask {
     Namespace(Word, Option<NamespaceWrite>),
     /// An object in a namespace.
     Object(Word, What, Word, Option<ObjectWrite>),
+    /// An object with a finalizer is created in a namespace, or loses the finalizer: the namespace cannot go while it is there.
+    Hold(Word, bool),
+    /// Our controller is stopped, or started.
+    Stop(bool),
     /// All entries of the `HNCConfiguration`.
     Configuration(Vec<Entry>),
 }
@@ -127,15 +131,14 @@ impl Ask {
         let place = |namespace: &str, name: &str| (Name::from(namespace), Name::from(name));
         match self {
             Self::Hierarchy(namespace, Some(_)) => {
-                stays(namespace) && cluster.hierarchies.get(*namespace).is_none_or(|seen| !seen.terminating)
+                stays(namespace) || cluster.hierarchies.contains_key(*namespace)
             }
             Self::Hierarchy(namespace, None) => cluster.hierarchies.contains_key(*namespace),
             Self::Anchor(parent, child, Some(_)) => {
-                stays(parent)
-                    && cluster.anchors.get(&place(parent, child)).is_none_or(|seen| !seen.terminating)
+                stays(parent) || cluster.anchors.contains_key(&place(parent, child))
             }
             Self::Anchor(parent, child, None) => cluster.anchors.contains_key(&place(parent, child)),
-            Self::Namespace(name, Some(_)) => cluster.namespaces.get(*name).is_none_or(|it| !it.terminating),
+            Self::Namespace(_, Some(_)) | Self::Stop(_) => true,
             Self::Namespace(name, None) => stays(name),
             Self::Object(namespace, what, name, write) => {
                 let present = cluster.objects.get(&(Name::from(*namespace), what.key(name)));
@@ -147,6 +150,8 @@ impl Ask {
                     (present, None) => present.is_some(),
                 }
             }
+            Self::Hold(namespace, true) => stays(namespace),
+            Self::Hold(namespace, false) => cluster.namespaces.contains_key(*namespace),
             Self::Configuration(_) => true,
         }
     }
@@ -181,6 +186,8 @@ impl World {
                 cluster.change_object(namespace, &key, |object| object.asks = write.asks).or(Some(earlier))
             }
             Ask::Object(namespace, what, name, None) => cluster.remove_object(namespace, &what.key(name)),
+            Ask::Hold(namespace, holds) => return self.hold(namespace, *holds),
+            Ask::Stop(stops) => return self.is_stopped = *stops,
             Ask::Configuration(entries) => return self.configure(entries),
         };
         self.hear(fact);

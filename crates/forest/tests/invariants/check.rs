@@ -8,12 +8,15 @@ use super::access::{
     Access, CONFIGURE, CREATE_NAMESPACE, HIERARCHY, Rights, USERS, allowed_by, binds, by_bindings, may_grant,
 };
 use super::ask::{Ask, What};
+use super::places::Places;
 use super::world::World;
 use crate::cluster::{Cluster, Object, bindings, role_key};
 
 /// What was so before a request.
 pub(crate) struct Before {
     cluster: Cluster,
+    places: Places,
+    was_stopped: bool,
     access: Access,
     /// By namespace: itself and what is above it, nearest first.
     above: BTreeMap<Name, Vec<Name>>,
@@ -37,6 +40,8 @@ impl Before {
             above: names().map(|name| (name.clone(), cluster.ancestry(&name))).collect(),
             halted: names().map(|name| (name.clone(), cluster.halted_root(&name))).collect(),
             cluster_wide: world.cluster_wide,
+            places: world.places.clone(),
+            was_stopped: world.is_stopped,
             cluster,
         }
     }
@@ -52,7 +57,35 @@ impl Before {
 
     /// What is wrong after `user` has asked for this and everything has come to rest.
     pub(crate) fn broken(&self, after: &World, user: usize, ask: &Ask) -> Option<Broken> {
-        self.gained(after, user, ask).or_else(|| self.lost(after, user, ask)).or_else(|| overwritten(after))
+        let departed = self.departed(after, user);
+        if self.was_stopped {
+            // What our controller does when it starts follows from several requests.
+            return departed;
+        }
+        departed
+            .or_else(|| self.gained(after, user, ask))
+            .or_else(|| self.lost(after, user, ask))
+            .or_else(|| overwritten(after))
+    }
+
+    /// No namespace leaves the tree to which it belongs without the consent of its root, or goes elsewhere in it without the consent of
+    /// one above both places.
+    fn departed(&self, after: &World, user: usize) -> Option<Broken> {
+        let stays =
+            |name: &&Name| !self.cluster.namespaces[*name].terminating && is_the_same(self, after, name);
+        self.above.keys().filter(stays).find_map(|name| {
+            let left = self.places.left(&self.cluster, &after.places, name)?;
+            let now = after.places.above(&after.cluster, name);
+            // While nobody writes tree labels, the rules may know better where the namespaces above belong.
+            let known = self.above.get(left[0]).map_or(&[][..], Vec::as_slice);
+            let roots = [left.iter().rfind(|it| self.cluster.exists(it)).copied(), known.last()];
+            let may = |above: &&Name| {
+                self.is_admin(user, above) && (roots.contains(&Some(above)) || now.contains(above))
+            };
+            let how = format!("{name} leaves {left:?} for {now:?}");
+            let broken = || Broken { invariant: "no namespace leaves its tree without consent", how };
+            (!left.into_iter().chain(known).any(|it| may(&it))).then(broken)
+        })
     }
 
     /// Gives no user a right in a namespace that existed before, unless by a user who may.
@@ -156,6 +189,9 @@ impl Before {
 
     /// Whether the request is to delete this namespace, or the anchor that made it.
     fn deletes(&self, ask: &Ask, name: &Name) -> bool {
+        if self.cluster.namespaces.get(name).is_some_and(|seen| seen.terminating) {
+            return true;
+        }
         match ask {
             Ask::Namespace(deleted, None) => **deleted == **name,
             Ask::Anchor(parent, child, None) => **child == **name && self.made_by(name) == Some(*parent),

@@ -120,12 +120,28 @@ impl Dice {
 
     /// Any request. What it is about exists more often than not.
     pub(crate) fn ask(&mut self, world: &World) -> Ask {
-        match self.below(20) {
-            0..4 => self.hierarchy(),
+        if world.is_stopped && self.chance(15) {
+            return Ask::Stop(false);
+        }
+        match self.below(21) {
+            ..4 => self.hierarchy(),
             4..7 => self.anchor(world),
             7..12 => self.namespace(),
             12..19 => self.object(world),
-            _ => self.configuration(),
+            19 => self.configuration(),
+            _ => self.move_or_end(world),
+        }
+    }
+
+    /// A request about the places of namespaces, also of those that are being deleted, and while no controller runs.
+    pub(crate) fn move_or_end(&mut self, world: &World) -> Ask {
+        match self.below(20) {
+            ..8 => self.hierarchy(),
+            8..10 => self.anchor(world),
+            10..13 => Ask::Namespace(self.name(), None),
+            13..15 => Ask::Namespace(self.name(), Some(NamespaceWrite::default())),
+            15..18 => Ask::Hold(self.name(), self.chance(80)),
+            _ => Ask::Stop(!world.is_stopped),
         }
     }
 

@@ -41,6 +41,7 @@ impl World {
             Ask::Object(namespace, what, name, write) => {
                 self.object(user, (namespace, *what, name), write.as_ref())
             }
+            Ask::Hold(..) | Ask::Stop(_) => None,
             Ask::Configuration(entries) => self.configuration(user, entries),
         }
     }
@@ -102,7 +103,7 @@ impl World {
             user: named(user),
             old: seen.map(before).unwrap_or_default(),
             new: after.unwrap_or_default(),
-            terminating: false,
+            terminating: seen.is_some_and(|seen| seen.terminating),
         };
         self.dialogue(user, |answers| hierarchy::review(&self.forest, &request, answers))
     }

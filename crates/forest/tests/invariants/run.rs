@@ -52,8 +52,9 @@ fn world(seed: u64, tally: &mut Tally) {
     let mut dice = Dice::new(seed);
     let mut story = dice.story();
     let mut world = story.begin();
+    let is_about_places = dice.below(2) == 0;
     for _ in 0..REQUESTS_PER_WORLD {
-        let ask = dice.ask(&world);
+        let ask = if is_about_places { dice.move_or_end(&world) } else { dice.ask(&world) };
         let user = dice.user(&world, &ask);
         story.asked.push((user, ask.clone()));
         let outcome = step(&mut world, user, &ask);

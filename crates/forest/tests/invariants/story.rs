@@ -135,6 +135,6 @@ fn keys(ask: &Ask) -> Option<Vec<Word>> {
             .as_ref()
             .map(|write| write.labels.iter().chain(&write.annotations).map(|(key, _)| *key).collect()),
         Ask::Object(_, what, _, write) => write.as_ref().map(|_| vec![what.kind().kind.as_str()]),
-        Ask::Configuration(_) => Some(vec![]),
+        Ask::Hold(..) | Ask::Stop(_) | Ask::Configuration(_) => Some(vec![]),
     }
 }

@@ -8,6 +8,7 @@ use forest::plan::{Action, plan};
 use forest::{Change, Fact, Forest, Name, ObjectKey, Scope, Settings, Stream};
 
 use super::access::{Rights, USERS};
+use super::places::Places;
 use crate::cluster::{Cluster, kinds, settings};
 
 pub(crate) struct World {
@@ -21,6 +22,12 @@ pub(crate) struct World {
     pub(crate) initial_admin: bool,
     /// The objects that were no copies and that the controller has replaced or deleted.
     pub(crate) taken: Vec<(Name, ObjectKey)>,
+    /// The namespaces in which an object with a finalizer is.
+    pub(crate) held: BTreeSet<Name>,
+    /// Whether no controller of ours runs.
+    pub(crate) is_stopped: bool,
+    /// Where the namespaces belong.
+    pub(crate) places: Places,
     touched: Change,
 }
 
@@ -57,6 +64,9 @@ impl World {
             cluster_wide,
             initial_admin,
             taken: Vec::new(),
+            held: BTreeSet::new(),
+            is_stopped: false,
+            places: Places::default(),
             touched: Change::default(),
         };
         world.tell_structure();
@@ -91,9 +101,21 @@ impl World {
         }
     }
 
+    pub(crate) fn hold(&mut self, namespace: &str, holds: bool) {
+        if holds {
+            self.held.insert(namespace.into());
+        } else {
+            self.held.remove(namespace);
+        }
+    }
+
     /// Lets both controllers work until neither finds anything to do.
     pub(crate) fn settle(&mut self) {
         for _ in 0..200 {
+            if self.is_stopped {
+                while self.clean_up() {}
+                return self.places.update(&self.cluster, self.is_stopped);
+            }
             let touched = std::mem::take(&mut self.touched);
             let names: BTreeSet<Name> = if touched.everything {
                 self.cluster.mentioned()
@@ -104,7 +126,7 @@ impl World {
                 self.reconcile(name);
             }
             if self.touched.is_empty() && !self.clean_up() {
-                return;
+                return self.places.update(&self.cluster, self.is_stopped);
             }
         }
         unreachable!("no rest: {:#?}", self.cluster);
@@ -114,7 +136,11 @@ impl World {
     fn clean_up(&mut self) -> bool {
         let going = self.cluster.namespaces.values().filter(|seen| seen.terminating);
         let going: Vec<Name> = going.map(|seen| seen.name.clone()).collect();
-        let found = going.iter().fold(false, |found, name| self.cluster.clean_up(name) | found);
+        let found = going.iter().fold(false, |found, name| {
+            self.cluster.empty(name)
+                | (!self.held.contains(name) && self.cluster.remove_if_empty(name))
+                | found
+        });
         if found {
             self.tell_structure();
             let ids: Vec<_> = self.forest.kinds().map(|(id, _)| id).collect();

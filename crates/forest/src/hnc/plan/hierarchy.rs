@@ -20,13 +20,17 @@ pub(super) fn report(forest: &Forest, id: Id) -> Option<Action> {
     let namespace = forest.namespace(id)?;
     let shown = forest.hierarchy(id);
     let has_anchors = forest.is_managed(id) && !forest.anchors(id).is_empty();
-    let conditions = wanted_conditions(forest, id, shown.map_or(&[], |seen| seen.conditions()));
+    let mut conditions = wanted_conditions(forest, id, shown.map_or(&[], |seen| seen.conditions()));
     let children = if forest.is_existing(id) { forest.downstream(id) } else { &[] };
     let spec = spec(forest, id, shown);
     let Some(seen) = shown else {
-        let status = status(forest, children, conditions);
         let with_finalizer = has_anchors;
-        let needed = with_finalizer || spec.is_some() || !status.is_empty();
+        let is_urgent = with_finalizer || spec.is_some();
+        if is_urgent {
+            leave_out_what_may_pass(&mut conditions, &[]);
+        }
+        let status = status(forest, children, conditions);
+        let needed = is_urgent || !status.is_empty();
         return (needed && !namespace.terminating)
             .then_some(HncAction::CreateHierarchy { spec, with_finalizer, status }.into());
     };
@@ -37,18 +41,31 @@ pub(super) fn report(forest: &Forest, id: Id) -> Option<Action> {
     } else {
         has_anchors && !seen.terminating
     };
+    let spec = spec.filter(|_| !seen.terminating);
+    let finalizers = finalizers(seen.finalizers(), HIERARCHY_FINALIZER, with_finalizer);
+    if spec.is_some() || finalizers.is_some() {
+        leave_out_what_may_pass(&mut conditions, seen.conditions());
+    }
     let is_shown = seen.shows(children, &conditions);
     let status = (!is_shown).then(|| status(forest, children, conditions));
-    change(seen, spec.filter(|_| !seen.terminating), with_finalizer, status)
+    change(seen, spec, finalizers, status)
+}
+
+/// A quota is usually in force after a moment, so its condition is shown later, and the initial admin is given up only then. A write
+/// that cannot wait does not show it.
+fn leave_out_what_may_pass(conditions: &mut Vec<Condition>, shown: &[Condition]) {
+    let waits = |it: &Condition| *it.reason == *Reason::QuotaNotInForce.as_str();
+    if !shown.iter().any(waits) {
+        conditions.retain(|it| !waits(it));
+    }
 }
 
 fn change(
     seen: &Hierarchy,
     spec: Option<SubnamespaceSpec>,
-    with_finalizer: bool,
+    finalizers: Option<Vec<Box<str>>>,
     status: Option<HierarchyStatus>,
 ) -> Option<Action> {
-    let finalizers = finalizers(seen.finalizers(), HIERARCHY_FINALIZER, with_finalizer);
     let needed = spec.is_some() || finalizers.is_some() || status.is_some();
     needed
         .then(|| HncAction::UpdateHierarchy { version: seen.version.get(), spec, finalizers, status }.into())
@@ -85,8 +102,9 @@ fn status(forest: &Forest, children: &[Id], conditions: Vec<Condition>) -> Hiera
 /// While the CRDs are being deleted: an object that is being deleted loses our finalizer, any other gets a condition.
 pub(super) fn while_crds_are_deleted(forest: &Forest, id: Id) -> Option<Action> {
     let seen = forest.hierarchy(id)?;
+    let finalizers = |wanted| finalizers(seen.finalizers(), HIERARCHY_FINALIZER, wanted);
     if seen.terminating {
-        return change(seen, None, false, None);
+        return change(seen, None, finalizers(false), None);
     }
     let condition = Condition::new(
         Reason::DeletingCRD,
@@ -95,5 +113,6 @@ pub(super) fn while_crds_are_deleted(forest: &Forest, id: Id) -> Option<Action> 
     let conditions = vec![condition.since_shown(seen.conditions())];
     let with_finalizer = seen.finalizers().iter().any(|it| **it == *HIERARCHY_FINALIZER);
     let is_shown = seen.shows(seen.children(), &conditions);
-    change(seen, None, with_finalizer, (!is_shown).then(|| status(forest, seen.children(), conditions)))
+    let status = (!is_shown).then(|| status(forest, seen.children(), conditions));
+    change(seen, None, finalizers(with_finalizer), status)
 }

@@ -213,6 +213,18 @@ fn the_initial_admin_comes_last() {
     }
 }
 
+/// The condition is shown after seconds only, and then the initial admin is given up.
+#[test]
+fn a_write_that_cannot_wait_does_not_show_that_a_quota_is_not_in_force_yet() {
+    let mut cluster = restricted("root, sub<root");
+    turn(&mut cluster, "sub");
+    cluster.change_anchor("root", "sub", |seen| seen.labels = [("tier", "gold")].into_iter().collect());
+    let shows = "report [] [QuotaNotInForce]";
+    for wanted in [&["report of root tier=gold", "both label +tier=gold"][..], &[shows], &[]] {
+        assert_eq!(turn(&mut cluster, "sub"), wanted);
+    }
+}
+
 /// Labels that an anchor asks for restrict, too. Users of the subnamespace can write its `HierarchyConfiguration`.
 #[test]
 fn the_labels_of_an_anchor_come_before_bindings_whatever_the_hierarchy_says() {
