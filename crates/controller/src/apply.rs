@@ -186,11 +186,12 @@ impl Applier<'_> {
         self.forest.read(|forest| {
             let kind = forest.kind(key.kind).clone();
             let settings = (forest.shared_settings(), forest.accurate_settings().cloned());
-            let is_own = match form {
+            // A user can write the status of what is not guarded as a copy.
+            let is_unguarded = match form {
                 Form::Hnc => forest.is_own(namespace, key),
-                Form::Accurate => forest.copied_from(namespace, key).is_none(),
+                Form::Accurate => !forest.is_followed(namespace, key),
             };
-            let claims_usage = kind.is_quota() && is_own;
+            let claims_usage = kind.is_quota() && is_unguarded;
             let bare = form == Form::Accurate && forest.is_bare(namespace, key);
             CopyWriter {
                 form,

@@ -226,3 +226,28 @@ async fn a_revoked_binding_is_not_held_and_a_forged_quota_is_replaced() {
     let is_right = |it: &Value| *at(it, "/spec") == json!({ "hard": { "pods": "1" } });
     scene.until(&path(QUOTAS, "h-sub", "q"), "is right", is_right).await;
 }
+
+/// Of such a quota, the tenant may write the status.
+#[tokio::test]
+async fn usage_recorded_before_a_quota_becomes_a_copy_does_not_count() {
+    let scene = scene().await;
+    scene.create_root("us-root").await;
+    scene.create_sub("us-root", "us-sub", json!({})).await;
+    let tenant = scene.tenant("us-tenant", "us-sub").await;
+    let spec = json!({ "spec": { "hard": { "configmaps": "5" } } });
+    let own = json!({
+        "metadata": {
+            "name": "q", "labels": { CREATED_BY: "accurate" }, "annotations": { FROM: "us-root", PROPAGATE: "create" }
+        },
+        "spec": spec["spec"],
+    });
+    let place = path(QUOTAS, "us-sub", "q");
+    send(&tenant, "POST", &path(QUOTAS, "us-sub", ""), own).await.unwrap();
+    scene.until(&place, "is counted", |it| *at(it, "/status/hard") == spec["spec"]["hard"]).await;
+    let status = json!({ "status": { "hard": { "configmaps": "1k" }, "used": { "configmaps": "0" } } });
+    let forged = send(&tenant, "PATCH", &format!("{place}/status"), status).await.unwrap();
+    scene.create(QUOTAS, "us-root", "q", "update", spec).await;
+    scene.copied(QUOTAS, "us-root", "us-sub", "q").await;
+    let is_anew = |it: &Value| at(it, "/metadata/uid") != at(&forged, "/metadata/uid");
+    scene.until(&place, "is created anew", |it| is_anew(it) && annotation(it, PROPAGATE) == "update").await;
+}

@@ -55,7 +55,7 @@ const MORE_RIGHTS: &str = r#"
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "admin"},
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "boss"}]},
     {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "tenant"}, "rules": [
-        {"apiGroups": [""], "resources": ["namespaces", "resourcequotas"], "verbs": ["create", "patch", "update", "delete"]}]},
+        {"apiGroups": [""], "resources": ["namespaces", "resourcequotas", "resourcequotas/status"], "verbs": ["create", "patch", "update", "delete"]}]},
     {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "accounts"}, "rules": [
         {"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": ["get", "list", "watch", "create", "patch", "delete"]}]},
     {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "accounts"},

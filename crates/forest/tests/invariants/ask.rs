@@ -138,7 +138,7 @@ impl Ask {
                 stays(parent) || cluster.anchors.contains_key(&place(parent, child))
             }
             Self::Anchor(parent, child, None) => cluster.anchors.contains_key(&place(parent, child)),
-            Self::Namespace(_, Some(_)) | Self::Stop(_) => true,
+            Self::Namespace(_, Some(_)) | Self::Stop(_) | Self::Configuration(_) => true,
             Self::Namespace(name, None) => stays(name),
             Self::Object(namespace, what, name, write) => {
                 let present = cluster.objects.get(&(Name::from(*namespace), what.key(name)));
@@ -152,7 +152,6 @@ impl Ask {
             }
             Self::Hold(namespace, true) => stays(namespace),
             Self::Hold(namespace, false) => cluster.namespaces.contains_key(*namespace),
-            Self::Configuration(_) => true,
         }
     }
 }

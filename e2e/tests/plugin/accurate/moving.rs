@@ -1,7 +1,9 @@
 //! `sub move`, `sub graft` and `sub cut`: what they leave, what they refuse, and each interrupted after each write.
 
+use hns_api::accurate::annotations::MOVED_FROM;
 use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE};
 use hns_e2e::Proxy;
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use super::scene::{World, world};
@@ -68,6 +70,12 @@ async fn a_sub_namespace_moves_with_everything_below_and_back() {
 
     let back = "the parent has changed to am-from\ncreated SubNamespace am-from/am-sub\n";
     world.run("sub move am-sub am-from --leave-original").await.says(back);
+    world.has_forms("am-sub", &[("am-from", false), ("am-to", true)]).await;
+    world.is_unmarked("am-sub").await;
+    // Who may change the namespace can write the annotation, and does not know the UID.
+    let forged = json!({ "metadata": { "annotations": { MOVED_FROM: "am-to/unknown" } } });
+    world.steps.namespaces().patch("am-sub", &PatchParams::default(), &Patch::Merge(forged)).await.unwrap();
+    world.run("sub move am-sub am-from").await.says("parent is not changed\n");
     world.has_forms("am-sub", &[("am-from", false), ("am-to", true)]).await;
     world.is_unmarked("am-sub").await;
     let doctor = world.run("doctor").await;

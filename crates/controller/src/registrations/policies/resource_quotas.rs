@@ -39,14 +39,19 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
         rules.push(rule("networking.k8s.io", &["networkpolicies"], &verbs));
         copies.push(was_followed());
         other = format!(
-            "!({limits}) ?\n\
+            "{} ?\n\
+             'the annotations {FROM} and {PROPAGATE}={MODE_UPDATE} mark a copy, which only hns makes: leave one of them out' :\n\
+             !({limits}) ?\n\
              'this object is a copy from namespace \"' + {}.orValue('') + '\", which restricts this one; change or delete its source instead' :\n",
+            becomes_followed(),
             old_annotation(FROM)
         );
     }
     let mut guarded = vec![format!("({IS_STATUS} ?\n({}) :\n{limits})", forges_usage(&copies))];
     // Labels and annotations can be written through the status, too.
-    guarded.extend(settings.accurate.then(changes_followed));
+    if settings.accurate {
+        guarded.extend([changes_followed(), becomes_followed()]);
+    }
     let mut allowed =
         vec!["authorizer.group('').resource('resourcequotas').check('create').allowed()".to_owned()];
     allowed.extend(settings.accurate.then(|| format!("({})", goes_with_its_namespace())));
@@ -88,8 +93,21 @@ const CHANGES: &str =
 
 /// Whether the old object is a copy of Accurate's that follows its source.
 fn was_followed() -> String {
-    let mode = format!("{}.orValue('') == {}", old_annotation(PROPAGATE), literal(MODE_UPDATE));
-    format!("({})", all_of(&[format!("{}.orValue('') != ''", old_annotation(FROM)), mode]))
+    follows(old_annotation)
+}
+
+fn follows(annotation: fn(&str) -> String) -> String {
+    let mode = format!("{}.orValue('') == {}", annotation(PROPAGATE), literal(MODE_UPDATE));
+    format!("({})", all_of(&[format!("{}.orValue('') != ''", annotation(FROM)), mode]))
+}
+
+/// Whether a resource quota becomes such a copy. Its user can have recorded less usage before.
+fn becomes_followed() -> String {
+    format!(
+        "(request.operation == 'UPDATE' && request.resource.resource == 'resourcequotas' && {} && !{})",
+        follows(new_annotation),
+        was_followed()
+    )
 }
 
 /// Whether such a copy changes, becomes something else, or may be deleted before its namespace is. An owner that is missing would make the

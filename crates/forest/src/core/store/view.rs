@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{Failure, Store};
 use crate::core::content::Digest;
+use crate::core::hop::Hop;
 use crate::core::kind::{KindId, ObjectKey};
 use crate::core::name::{Name, is_namespace_name};
 use crate::core::object::{Object, Source};
@@ -123,6 +124,11 @@ impl Store {
     pub fn copied_from(&self, namespace: &str, key: &ObjectKey) -> Option<&Name> {
         let of_hop = || self.known(namespace, key)?.hop()?.from.as_ref();
         self.inherited_from(namespace, key).or_else(of_hop)
+    }
+
+    /// Whether this is a copy that goes hop by hop and is kept equal to its source.
+    pub fn is_followed(&self, namespace: &str, key: &ObjectKey) -> bool {
+        self.known(namespace, key).and_then(Object::hop).is_some_and(Hop::is_followed)
     }
 
     /// Whether this copy, which goes hop by hop, has nothing of anybody else.

@@ -63,22 +63,26 @@ async fn create(
 }
 
 /// Deletes the `SubNamespace` after the controller has recorded that the namespace does not belong to it: otherwise the namespace
-/// could be deleted with it.
+/// could be deleted with it. With a `uid`, another one of that name stays, and the result is false.
 pub(in crate::commands) async fn release(
     (session, terminal): (&Session, &Terminal),
     parent: &str,
     name: &str,
-) -> Result<(), Failure> {
+    uid: Option<&str>,
+) -> Result<bool, Failure> {
     let what = format!("delete SubNamespace {parent}/{name}, which then no longer owns {name}");
-    patiently(terminal, ("the controller", &what), delete(session, parent, name)).await
+    patiently(terminal, ("the controller", &what), delete(session, parent, name, uid)).await
 }
 
-async fn delete(session: &Session, parent: &str, name: &str) -> Result<(), Failure> {
+async fn delete(session: &Session, parent: &str, name: &str, uid: Option<&str>) -> Result<bool, Failure> {
     let api = session.within::<SubNamespace>(parent);
     let what = format!("SubNamespace {parent}/{name} cannot be deleted");
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let Some(form) = get(session, parent, name).await? else { return Ok(()) };
+        let Some(form) = get(session, parent, name).await? else { return Ok(true) };
+        if uid.is_some_and(|uid| form.metadata.uid.as_deref() != Some(uid)) {
+            return Ok(false);
+        }
         let is_late = Instant::now() >= deadline;
         if is_in_conflict(&form) {
             let preconditions = Preconditions {
@@ -87,8 +91,8 @@ async fn delete(session: &Session, parent: &str, name: &str) -> Result<(), Failu
             };
             let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
             match session.call(api.delete(name, &params)).await {
-                Ok(_) => return Ok(()),
-                Err(problem) if problem.is_not_found() => return Ok(()),
+                Ok(_) => return Ok(true),
+                Err(problem) if problem.is_not_found() => return Ok(true),
                 // The webhook has not seen the new parent yet.
                 Err(problem)
                     if !is_late

@@ -20,8 +20,28 @@ pub(super) struct Place {
     pub(super) kind: Option<String>,
     pub(super) parent: Option<String>,
     pub(super) template: Option<String>,
-    /// The namespace whose `SubNamespace` an unfinished move or cut still has to delete.
-    pub(super) moved_from: Option<String>,
+    /// What an unfinished move or cut still has to delete.
+    pub(super) moved_from: Option<Original>,
+}
+
+/// A `SubNamespace` that a namespace no longer belongs to. Who may write the annotation of a namespace may not read those of other
+/// namespaces, so the UID shows that a command of somebody who may has written it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Original {
+    pub(super) namespace: String,
+    pub(super) uid: String,
+}
+
+impl Original {
+    /// What an annotation says.
+    fn read(text: &str) -> Option<Self> {
+        let (namespace, uid) = text.split_once('/')?;
+        Some(Self { namespace: namespace.to_owned(), uid: uid.to_owned() })
+    }
+
+    fn text(&self) -> String {
+        format!("{}/{}", self.namespace, self.uid)
+    }
 }
 
 impl Place {
@@ -34,7 +54,7 @@ impl Place {
             kind: label(TYPE),
             parent: label(PARENT),
             template: label(TEMPLATE),
-            moved_from: value(&metadata.annotations, MOVED_FROM),
+            moved_from: value(&metadata.annotations, MOVED_FROM).as_deref().and_then(Original::read),
         }
     }
 
@@ -48,7 +68,7 @@ impl Place {
         let labels = metadata.labels.get_or_insert_default();
         self.labels().into_iter().for_each(|(key, value)| set(labels, key, value));
         let annotations = metadata.annotations.get_or_insert_default();
-        set(annotations, MOVED_FROM, self.moved_from.as_deref());
+        set(annotations, MOVED_FROM, self.moved_from.as_ref().map(Original::text).as_deref());
     }
 }
 
@@ -121,8 +141,12 @@ mod tests {
         metadata.labels = Some(labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
         let place = Place::of(&metadata);
         assert_eq!(place, Place { kind: Some("root".into()), ..Place::default() });
-        let moved =
-            Place { parent: Some("p".into()), moved_from: Some("o".into()), kind: None, ..place.clone() };
+        let moved = Place {
+            parent: Some("p".into()),
+            moved_from: Original::read("o/1"),
+            kind: None,
+            ..place.clone()
+        };
         moved.write(&mut metadata);
         assert_eq!(Place::of(&metadata), moved);
         let keys: Vec<String> = metadata.labels.clone().unwrap_or_default().into_keys().collect();

@@ -152,14 +152,14 @@ async fn move_to(arguments: &relocation::Move, session: &Session) -> Result<Chan
     if from == *to {
         change.lines.push(format!("The parent of {name} is already {to}; unchanged"));
     } else {
-        let (spec, goes) = relocation::forms_to_move(arguments, session, &from).await?;
-        let next = relocation::moved(place.clone(), name, (&from, to), goes)?;
+        let (spec, original) = relocation::forms_to_move(arguments, session, &from).await?;
+        let next = relocation::moved(place.clone(), name, (&from, to), original.as_ref())?;
         change.lines.push(would_have(name, "parent", Some(&from), Some(to)));
         change.intents.extend(labelled(name, &place, &next));
         change.intents.extend(spec.map(|spec| created(to, name, &spec)));
-        change.intents.extend(goes.then(|| deleted(&from, name)));
+        change.intents.extend(original.map(|original| deleted(&original.namespace, name)));
     }
-    change.intents.extend(earlier.map(|earlier| deleted(earlier, name)));
+    change.intents.extend(earlier.map(|earlier| deleted(&earlier.namespace, name)));
     Ok(change)
 }
 
@@ -168,7 +168,7 @@ async fn graft(arguments: &relocation::Graft, session: &Session) -> Result<Chang
     let place = place::read(session, name).await?;
     let next = relocation::grafted(&place, name, to)?;
     let exists = forms::get(session, to, name).await?.is_some();
-    let earlier = relocation::unfinished(&place, Some(to)).map(|earlier| deleted(earlier, name));
+    let earlier = relocation::unfinished(&place, Some(to)).map(|earlier| deleted(&earlier.namespace, name));
     let form = (!exists).then(|| created(to, name, &SubNamespaceSpec::default()));
     Ok(Change {
         namespaces: vec![name.clone(), to.clone()],
@@ -181,18 +181,18 @@ async fn graft(arguments: &relocation::Graft, session: &Session) -> Result<Chang
 async fn cut(arguments: &relocation::Cut, session: &Session) -> Result<Change, Failure> {
     let name = &arguments.namespace;
     let place = place::read(session, name).await?;
-    let earlier = relocation::unfinished(&place, None).map(|earlier| deleted(earlier, name));
+    let earlier = relocation::unfinished(&place, None).map(|earlier| deleted(&earlier.namespace, name));
     let mut change = Change {
         namespaces: vec![name.clone()],
         lines: vec![format!("{name} would be a root namespace")],
         ..Change::default()
     };
     if let Some(from) = &place.parent {
-        let goes = forms::get(session, from, name).await?.is_some();
-        let next = relocation::cut_off(place.clone(), name, from, goes)?;
+        let original = relocation::original(from, forms::get(session, from, name).await?.as_ref());
+        let next = relocation::cut_off(place.clone(), name, from, original.as_ref())?;
         change.namespaces.push(from.clone());
         change.intents.extend(labelled(name, &place, &next));
-        change.intents.extend(goes.then(|| deleted(from, name)));
+        change.intents.extend(original.map(|_| deleted(from, name)));
     } else if earlier.is_none() {
         return Err(relocation::not_to_cut(&place, name));
     }

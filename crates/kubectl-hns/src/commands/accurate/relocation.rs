@@ -9,7 +9,7 @@ use clap::Args;
 use hns_api::accurate::labels::TYPE_ROOT;
 use hns_api::accurate::{GROUP, SubNamespace, SubNamespaceSpec};
 
-use super::place::{self, Mode, Place};
+use super::place::{self, Mode, Original, Place};
 use super::{forms, no_sub_namespace};
 use crate::failure::Done;
 use crate::session::Session;
@@ -65,21 +65,21 @@ pub(crate) async fn move_to(arguments: &Move, session: &Session, terminal: &Term
     let from = parent_of(session, &place, (name, to)).await?;
     if let Some(earlier) = unfinished(&place, Some(to)) {
         let earlier = (!leave_original).then_some(earlier);
-        finish((session, terminal), name, earlier).await.map_err(Failure::resumable)?;
-        if let Some(earlier) = earlier {
-            terminal.line(&deleted(earlier, name));
+        let is_deleted = finish((session, terminal), name, earlier).await.map_err(Failure::resumable)?;
+        if let Some(earlier) = earlier.filter(|_| is_deleted) {
+            terminal.line(&deleted(&earlier.namespace, name));
         }
     }
     if from == *to {
         terminal.line("parent is not changed");
         return Ok(());
     }
-    let (spec, goes) = forms_to_move(arguments, session, &from).await?;
+    let (spec, original) = forms_to_move(arguments, session, &from).await?;
     let mut rights = vec![Right::namespace("update", name)];
     rights.extend(spec.is_some().then(|| Right::of_form("create", to, "")));
-    rights.extend(goes.then(|| Right::of_form("delete", &from, name)));
+    rights.extend(original.is_some().then(|| Right::of_form("delete", &from, name)));
     user_rights::require(session, &rights).await?;
-    let next = |place| moved(place, name, (&from, to), goes);
+    let next = |place| moved(place, name, (&from, to), original.as_ref());
     place::change(session, name, Mode::DryRun, next).await?;
     let is_new = match &spec {
         Some(spec) => forms::ensure((session, terminal), to, name, spec).await?,
@@ -87,8 +87,8 @@ pub(crate) async fn move_to(arguments: &Move, session: &Session, terminal: &Term
     };
     place::change(session, name, Mode::Store, next).await.map_err(Failure::resumable)?;
     terminal.line(&format!("the parent has changed to {to}"));
-    if goes {
-        finish((session, terminal), name, Some(&from)).await.map_err(Failure::resumable)?;
+    if let Some(original) = &original {
+        finish((session, terminal), name, Some(original)).await.map_err(Failure::resumable)?;
         terminal.line(&deleted(&from, name));
     }
     if is_new {
@@ -124,19 +124,19 @@ pub(crate) async fn cut(arguments: &Cut, session: &Session, terminal: &Terminal)
     let Some(from) = &place.parent else {
         let Some(earlier) = earlier else { return Err(not_to_cut(&place, name)) };
         terminal.line(&format!("cut {name} as a root namespace"));
-        return finish((session, terminal), name, Some(earlier)).await.map_err(Failure::resumable);
+        return finish((session, terminal), name, Some(earlier)).await.map(drop).map_err(Failure::resumable);
     };
     if let Some(earlier) = earlier {
         finish((session, terminal), name, Some(earlier)).await.map_err(Failure::resumable)?;
     }
-    let goes = forms::get(session, from, name).await?.is_some();
+    let original = original(from, forms::get(session, from, name).await?.as_ref());
     let mut rights = vec![Right::namespace("update", name)];
-    rights.extend(goes.then(|| Right::of_form("delete", from, name)));
+    rights.extend(original.is_some().then(|| Right::of_form("delete", from, name)));
     user_rights::require(session, &rights).await?;
-    place::change(session, name, Mode::Store, |place| cut_off(place, name, from, goes)).await?;
+    place::change(session, name, Mode::Store, |place| cut_off(place, name, from, original.as_ref())).await?;
     terminal.line(&format!("cut {name} as a root namespace"));
-    if goes {
-        finish((session, terminal), name, Some(from)).await.map_err(Failure::resumable)?;
+    if original.is_some() {
+        finish((session, terminal), name, original.as_ref()).await.map_err(Failure::resumable)?;
     }
     Ok(())
 }
@@ -185,29 +185,33 @@ pub(super) fn not_to_cut(place: &Place, name: &str) -> Failure {
     if is_root { failure.with_hint("It is a root namespace already.") } else { failure }
 }
 
-/// The spec of the `SubNamespace` that a move has to create, if any, and whether the original has to be deleted.
+/// The spec of the `SubNamespace` that a move has to create, if any, and the original, if it has to be deleted.
 pub(super) async fn forms_to_move(
     arguments: &Move,
     session: &Session,
     from: &str,
-) -> Result<(Option<SubNamespaceSpec>, bool), Failure> {
+) -> Result<(Option<SubNamespaceSpec>, Option<Original>), Failure> {
     let Move { namespace: name, parent: to, leave_original } = arguments;
-    let original = forms::get(session, from, name).await?;
-    let spec = spec_there(session, (from, original.as_ref()), to, name).await?;
-    Ok((spec, original.is_some() && !leave_original))
+    let found = forms::get(session, from, name).await?;
+    let spec = spec_there(session, (from, found.as_ref()), to, name).await?;
+    Ok((spec, original(from, found.as_ref()).filter(|_| !leave_original)))
 }
 
-/// The place below the new parent. `goes` says that the original `SubNamespace` is deleted afterwards.
+pub(super) fn original(namespace: &str, found: Option<&SubNamespace>) -> Option<Original> {
+    let uid = found?.metadata.uid.clone()?;
+    Some(Original { namespace: namespace.to_owned(), uid })
+}
+
+/// The place below the new parent. The original `SubNamespace`, if any, is deleted afterwards.
 pub(super) fn moved(
     place: Place,
     name: &str,
     (from, to): (&str, &str),
-    goes: bool,
+    original: Option<&Original>,
 ) -> Result<Place, Failure> {
     match place.parent.as_deref() {
         Some(parent) if parent == from => {
-            let moved_from = goes.then(|| from.to_owned());
-            Ok(Place { parent: Some(to.to_owned()), moved_from, ..place })
+            Ok(Place { parent: Some(to.to_owned()), moved_from: original.cloned(), ..place })
         }
         Some(parent) if parent == to => Ok(place),
         _ => Err(changed_meanwhile(name)),
@@ -225,31 +229,40 @@ pub(super) fn grafted(place: &Place, name: &str, to: &str) -> Result<Place, Fail
     }
 }
 
-/// The place of a sub-namespace that becomes a root. `goes` says that its `SubNamespace` is deleted afterwards.
-pub(super) fn cut_off(place: Place, name: &str, from: &str, goes: bool) -> Result<Place, Failure> {
+/// The place of a sub-namespace that becomes a root. The original `SubNamespace`, if any, is deleted afterwards.
+pub(super) fn cut_off(
+    place: Place,
+    name: &str,
+    from: &str,
+    original: Option<&Original>,
+) -> Result<Place, Failure> {
     if place.parent.as_deref() != Some(from) {
         return Err(changed_meanwhile(name));
     }
-    let moved_from = goes.then(|| from.to_owned());
-    Ok(Place { parent: None, kind: Some(TYPE_ROOT.to_owned()), moved_from, ..place })
+    Ok(Place { parent: None, kind: Some(TYPE_ROOT.to_owned()), moved_from: original.cloned(), ..place })
 }
 
-/// The namespace whose `SubNamespace` an interrupted command has left to be deleted. The one in `to` is needed again.
-pub(super) fn unfinished<'a>(place: &'a Place, to: Option<&str>) -> Option<&'a str> {
-    let owner = place.parent.as_deref();
-    place.moved_from.as_deref().filter(|it| Some(*it) != to && Some(*it) != owner)
+/// The `SubNamespace` that an interrupted command has left to be deleted. The one in `to` is needed again.
+pub(super) fn unfinished<'a>(place: &'a Place, to: Option<&str>) -> Option<&'a Original> {
+    let is_needed = |namespace: &str| [to, place.parent.as_deref()].contains(&Some(namespace));
+    place.moved_from.as_ref().filter(|it| !is_needed(&it.namespace))
 }
 
-/// Deletes the `SubNamespace` that the namespace has left, and the mark that this was still to be done.
+/// Deletes the `SubNamespace` that the namespace has left, and the mark that this was still to be done. False if there is another
+/// one of its name, which stays.
 async fn finish(
     (session, terminal): (&Session, &Terminal),
     name: &str,
-    earlier: Option<&str>,
-) -> Result<(), Failure> {
-    if let Some(earlier) = earlier {
-        forms::release((session, terminal), earlier, name).await?;
-    }
-    place::change(session, name, Mode::Store, |place| Ok(Place { moved_from: None, ..place })).await.map(drop)
+    original: Option<&Original>,
+) -> Result<bool, Failure> {
+    let is_deleted = match original {
+        Some(Original { namespace, uid }) => {
+            forms::release((session, terminal), namespace, name, Some(uid)).await?
+        }
+        None => true,
+    };
+    place::change(session, name, Mode::Store, |place| Ok(Place { moved_from: None, ..place })).await?;
+    Ok(is_deleted)
 }
 
 /// The spec with which to create the `SubNamespace` in `to`: that of the original. `None` if there is one already. It must not differ
@@ -291,23 +304,24 @@ mod tests {
 
     fn place(kind: &str, parent: &str, template: &str, moved_from: &str) -> Place {
         let some = |text: &str| Some(text.to_owned()).filter(|it| !it.is_empty());
-        Place {
-            kind: some(kind),
-            parent: some(parent),
-            template: some(template),
-            moved_from: some(moved_from),
-        }
+        let moved_from = some(moved_from).map(|it| of(&it));
+        Place { kind: some(kind), parent: some(parent), template: some(template), moved_from }
+    }
+
+    fn of(namespace: &str) -> Original {
+        Original { namespace: namespace.to_owned(), uid: "1".to_owned() }
     }
 
     #[test]
     fn a_move_changes_the_parent_and_notes_what_is_left_to_do() {
-        let from_a = |goes| moved(place("", "a", "", "older"), "n", ("a", "b"), goes);
-        assert_eq!(from_a(true), Ok(place("", "b", "", "a")));
-        assert_eq!(from_a(false), Ok(place("", "b", "", "")));
+        let from_a =
+            |original: Option<&Original>| moved(place("", "a", "", "older"), "n", ("a", "b"), original);
+        assert_eq!(from_a(Some(&of("a"))), Ok(place("", "b", "", "a")));
+        assert_eq!(from_a(None), Ok(place("", "b", "", "")));
         let there = place("", "b", "", "a");
-        assert_eq!(moved(there.clone(), "n", ("a", "b"), true), Ok(there));
+        assert_eq!(moved(there.clone(), "n", ("a", "b"), Some(&of("a"))), Ok(there));
         for parent in ["c", ""] {
-            let failure = moved(place("", parent, "", ""), "n", ("a", "b"), true).unwrap_err();
+            let failure = moved(place("", parent, "", ""), "n", ("a", "b"), None).unwrap_err();
             assert_eq!(failure.text, "Error: the parent of n was changed meanwhile");
         }
     }
@@ -333,18 +347,19 @@ mod tests {
 
     #[test]
     fn a_cut_makes_a_root() {
-        assert_eq!(cut_off(place("", "p", "", ""), "n", "p", true), Ok(place("root", "", "", "p")));
-        assert_eq!(cut_off(place("", "p", "", ""), "n", "p", false), Ok(place("root", "", "", "")));
-        assert!(cut_off(place("root", "", "", "p"), "n", "p", true).is_err());
+        let cut = |place, original: Option<&Original>| cut_off(place, "n", "p", original);
+        assert_eq!(cut(place("", "p", "", ""), Some(&of("p"))), Ok(place("root", "", "", "p")));
+        assert_eq!(cut(place("", "p", "", ""), None), Ok(place("root", "", "", "")));
+        assert!(cut(place("root", "", "", "p"), Some(&of("p"))).is_err());
     }
 
     #[test]
     fn an_original_is_left_over_if_neither_the_owner_nor_the_target_has_it() {
         let left = place("", "b", "", "a");
-        assert_eq!(unfinished(&left, Some("c")), Some("a"));
-        assert_eq!(unfinished(&left, Some("b")), Some("a"));
+        assert_eq!(unfinished(&left, Some("c")), Some(&of("a")));
+        assert_eq!(unfinished(&left, Some("b")), Some(&of("a")));
         assert_eq!(unfinished(&left, Some("a")), None, "on the way back");
         assert_eq!(unfinished(&place("", "a", "", "a"), None), None, "it owns the namespace");
-        assert_eq!(unfinished(&place("root", "", "", "a"), None), Some("a"));
+        assert_eq!(unfinished(&place("root", "", "", "a"), None), Some(&of("a")));
     }
 }

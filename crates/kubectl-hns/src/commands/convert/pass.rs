@@ -190,7 +190,9 @@ async fn perform(session: &Session, terminal: &Terminal, step: &Step) -> Done {
             })
             .await
         }
-        Step::DeleteForm { name, parent } => return forms::release((session, terminal), parent, name).await,
+        Step::DeleteForm { name, parent } => {
+            return forms::release((session, terminal), parent, name, None).await.map(drop);
+        }
     };
     done.map_err(|problem| Failure::could_not(step.line(), &problem))
 }

@@ -35,7 +35,7 @@ pub(super) async fn check(session: &Session, settings: &SharedSettings) -> Vec<F
     let mut findings = misplaced(&forest);
     findings.extend(forms.iter().filter_map(|(parent, form)| stalled(parent, form, &forest)));
     findings.extend(namespaces.iter().filter_map(|it| {
-        let from = it.annotations.get(MOVED_FROM)?;
+        let (from, _uid) = it.annotations.get(MOVED_FROM)?.split_once('/')?;
         Some(interrupted(&it.name, from, it.labels.get(PARENT)))
     }));
     if findings.is_empty() {
