@@ -49,11 +49,12 @@ pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
 }
 
 async fn seek(args: &Args, process: &Process) -> anyhow::Result<Leadership> {
-    let client = client::connect_unthrottled(&args.common, process.program).await?;
     let identity = lease::identity()?;
     tracing::info!(identity, lease = args.election.leader_election_id, "seeking the lease");
-    let (namespace, lease) = (&args.common.namespace, &args.election.leader_election_id);
-    Ok(Leadership::seek(client, namespace, lease, identity, args.election.timing()?))
+    let (common, program) = (args.common.clone(), process.program);
+    let connect = async move { client::connect_unthrottled(&common, program).await };
+    let lease = (&*args.common.namespace, &*args.election.leader_election_id);
+    Leadership::seek(connect, lease, identity, args.election.timing()?).await
 }
 
 /// Starts the writers of the settings and of the certificate, which do not depend on the settings. The lease must not be released

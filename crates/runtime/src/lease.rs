@@ -21,7 +21,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
 use parking_lot::RwLock;
 use tokio::{
-    sync::{Notify, watch},
+    sync::{Notify, oneshot, watch},
     time::Instant,
 };
 
@@ -85,15 +85,48 @@ enum Phase {
 impl Leadership {
     /// Joins the election for the Lease `name` in `namespace`, in the background, until the lease is lost or given back.
     ///
+    /// It has its own thread, on which it also connects: work that keeps all other threads busy for seconds does not cost the lease.
+    ///
     /// `identity` must be unique to this replica, and stay the same after a restart: a restarted replica then continues at once.
     /// The name of a pod meets both; see [`identity`].
-    pub fn seek(client: Client, namespace: &str, name: &str, identity: String, timing: Timing) -> Self {
+    ///
+    /// # Errors
+    /// `connect` fails, or the thread cannot be started.
+    pub async fn seek(
+        connect: impl Future<Output = anyhow::Result<Client>> + Send + 'static,
+        (namespace, name): (&str, &str),
+        identity: String,
+        timing: Timing,
+    ) -> anyhow::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        let (joined, leadership) = oneshot::channel();
+        let elect = async move {
+            match connect.await {
+                Ok(client) => {
+                    let (leadership, elector) = Self::join(client, (&namespace, &name), identity, timing);
+                    // An error means that the process ends.
+                    let _ = joined.send(Ok(leadership));
+                    elector.run().await;
+                }
+                Err(error) => drop(joined.send(Err(error))),
+            }
+        };
+        std::thread::Builder::new().name("lease".to_owned()).spawn(move || runtime.block_on(elect))?;
+        leadership.await?
+    }
+
+    fn join(
+        client: Client,
+        (namespace, name): (&str, &str),
+        identity: String,
+        timing: Timing,
+    ) -> (Self, Elector) {
         let api = Api::<Lease>::namespaced(client, namespace);
         let shared = Arc::new(Shared::default());
         let (sender, phase) = watch::channel(Phase::Following);
         let elector = Elector::new(api, (name.to_owned(), identity, timing), shared.clone(), sender);
-        tokio::spawn(elector.run());
-        Self { shared, phase }
+        (Self { shared, phase }, elector)
     }
 
     /// Waits until this replica leads. Never returns if the election ends first.

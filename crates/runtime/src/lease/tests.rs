@@ -97,7 +97,9 @@ impl Server {
     fn replica(&self, identity: &str) -> (Leadership, Line) {
         let line = Line::default();
         let client = self.client(&line);
-        let leadership = Leadership::seek(client, "hnc-system", NAME, identity.to_owned(), Timing::default());
+        let (leadership, elector) =
+            Leadership::join(client, ("hnc-system", NAME), identity.to_owned(), Timing::default());
+        tokio::spawn(elector.run());
         (leadership, line)
     }
 }
@@ -140,6 +142,25 @@ async fn lost_after(leadership: &Leadership) -> Duration {
 
 const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
+}
+
+#[tokio::test]
+async fn work_that_keeps_all_other_threads_busy_does_not_cost_the_lease() {
+    let (server, seconds) = (Server::default(), Duration::from_secs);
+    let timing = Timing {
+        lease_duration: seconds(3),
+        renew_deadline: seconds(2),
+        retry_period: Duration::from_millis(200),
+    };
+    let there = server.clone();
+    // The client sends its requests on the thread on which it is made.
+    let connect = async move { Ok(there.client(&Line::default())) };
+    let leadership = Leadership::seek(connect, ("hnc-system", NAME), "a".to_owned(), timing).await.unwrap();
+    leadership.acquired().await;
+    std::thread::sleep(timing.renew_deadline + seconds(1));
+    assert!(leadership.is_leader());
+    leadership.release().await;
+    assert_eq!(server.holder().as_deref().unwrap_or_default(), "");
 }
 
 #[tokio::test(start_paused = true)]
