@@ -16,21 +16,16 @@ type Path = Vec<Known>;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Places(BTreeMap<Box<str>, Path>);
 
-fn known(cluster: &Cluster, name: &Name) -> Option<Known> {
-    cluster.namespaces.get(name).map(|seen| (name.clone(), seen.version.uid.clone()))
-}
-
 impl Places {
     /// A namespace belongs below its parent. If that does not exist, or if the namespace is being deleted, it stays where it was. While
-    /// nobody writes tree labels, so does one whose parent is the same (docs/security.md, "Trees that move above an orphan").
+    /// nobody writes tree labels, so do all.
     pub(crate) fn update(&mut self, cluster: &Cluster, is_stopped: bool) {
         let earlier = std::mem::take(self);
-        let stays = |path: &[Known], name: &Name| {
-            let parent = cluster.parent(name);
-            let is_missing = parent.as_ref().is_some_and(|parent| !cluster.exists(parent));
-            let is_same =
-                || path.get(1) == parent.as_ref().and_then(|parent| known(cluster, parent)).as_ref();
-            cluster.namespaces[name].terminating || is_missing || (is_stopped && is_same())
+        let stays = |name: &Name| {
+            let is_missing = |parent: &Name| !cluster.exists(parent);
+            is_stopped
+                || cluster.namespaces[name].terminating
+                || cluster.parent(name).as_ref().is_some_and(is_missing)
         };
         for name in cluster.namespaces.keys() {
             let mut path = Path::new();
@@ -39,7 +34,7 @@ impl Places {
                 && let Some(itself) = known(cluster, &at).filter(|it| !path.contains(it))
             {
                 let place = earlier.of(&itself);
-                if !place.is_empty() && stays(place, &at) {
+                if !place.is_empty() && stays(&at) {
                     path.extend_from_slice(place);
                     break;
                 }
@@ -54,19 +49,37 @@ impl Places {
         self.0.get(uid).map_or(&[], Vec::as_slice)
     }
 
-    /// What a namespace has left: the nearest existing namespace below which it belonged, and all above that one. An orphan belongs
-    /// to no tree if the namespaces above it have moved (docs/security.md, "Trees that move above an orphan").
-    pub(crate) fn left<'a>(&'a self, before: &Cluster, after: &Self, name: &Name) -> Option<Vec<&'a Name>> {
-        let itself = known(before, name)?;
-        let path = self.of(&itself);
-        let at = 1 + path.iter().skip(1).position(|above| known(before, &above.0).as_ref() == Some(above))?;
-        let has_left = !after.of(&itself).contains(&path[at]) && self.of(&path[at]) == &path[at..];
-        has_left.then(|| path[at..].iter().map(|(name, _)| name).collect())
+    /// All above a namespace, the nearest first. An orphan, and a namespace that is being deleted, are where they were. `None` in
+    /// and below a cycle.
+    pub(crate) fn above(&self, cluster: &Cluster, name: &Name) -> Option<Vec<Name>> {
+        let mut path = vec![name.clone()];
+        while let Some(next) = self.next(cluster, &path[path.len() - 1]) {
+            if path.contains(&next) {
+                return None;
+            }
+            path.push(next);
+        }
+        Some(path.split_off(1))
     }
 
-    /// All above a namespace that is, or was, in a cluster.
-    pub(crate) fn above(&self, cluster: &Cluster, name: &Name) -> Vec<&Name> {
-        let path = known(cluster, name).map_or(&[][..], |itself| self.of(&itself));
-        path.iter().skip(1).map(|(name, _)| name).collect()
+    fn next(&self, cluster: &Cluster, name: &Name) -> Option<Name> {
+        match cluster.parent(name) {
+            Some(parent) if cluster.exists(&parent) => Some(parent),
+            None if !cluster.namespaces[name].terminating => None,
+            _ => self.former(cluster, name),
+        }
     }
+
+    /// The nearest existing namespace above the place where this one was. `None` if that one has moved (docs/security.md, "Trees that
+    /// move above an orphan").
+    fn former(&self, cluster: &Cluster, name: &Name) -> Option<Name> {
+        let path = self.of(&known(cluster, name)?);
+        let exists = |above: &Known| known(cluster, &above.0).as_ref() == Some(above);
+        let at = 1 + path.iter().skip(1).position(exists)?;
+        (self.of(&path[at]) == &path[at..]).then(|| path[at].0.clone())
+    }
+}
+
+fn known(cluster: &Cluster, name: &Name) -> Option<Known> {
+    cluster.namespaces.get(name).map(|seen| (name.clone(), seen.version.uid.clone()))
 }
