@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use hns_e2e::{Process, Signal, eventually, stays};
+use hns_e2e::{Process, Signal, eventually, refusal, stays};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::{Value, json};
 
 use super::fixture::{self, Scene};
-use super::request::{MERGE, Request, configuration, hierarchies, hierarchy, place};
-use super::verdict::{denied_by_rbac, unauthorized};
+use super::request::{MERGE, Request, configuration, hierarchies, hierarchy, namespace, place};
+use super::verdict::{Of, denied, denied_by_rbac, unauthorized};
 
 const ROOT: &str = "the root of the tree that it would leave";
 
@@ -126,6 +126,51 @@ async fn in_a_terminating_namespace_it_is_anyones_to_delete() -> Result<()> {
     drop(paused);
     scene.steps.gone("g-one").await?;
     scene.steps.gone("g-all").await
+}
+
+/// An editor of the parent deletes the anchor while no controller acts, and gives the subnamespace a child, so that it stays.
+#[tokio::test]
+async fn nothing_joins_a_subnamespace_whose_anchor_is_being_deleted() -> Result<()> {
+    const SAID: [&str; 2] =
+        ["the anchor \"je-sub\" in namespace \"je-root\" is being deleted", "wait until it is gone"];
+    let scene = fixture::alone().await?;
+    let steps = &scene.steps;
+    steps.plant(&[("je-root", ""), ("je-one", ""), ("je-two", "")]).await?;
+    steps.create_anchor("je-root", "je-sub").await?;
+    steps.labelled(&["je-sub", "je-root"]).await?;
+    let sam = scene.local_admin("je-sam", &["je-sub", "je-one", "je-two"]).await?;
+    scene.give_namespaces("je-sam").await?;
+    place(&sam, "je-one", "je-sub").dry().send().await?;
+
+    let paused = Paused::now(scene.controller().process())?;
+    steps.anchors("je-root").delete("je-sub", &DeleteParams::default()).await?;
+    // Until the webhook has seen the deletion, it tells all others to wait.
+    let joined =
+        eventually("the webhook knows the deletion", Duration::from_secs(10), async || {
+            match place(&sam, "je-one", "je-sub").send().await {
+                Err(kube::Error::Api(status)) if status.code == 503 => Err(status.message),
+                other => Ok(other),
+            }
+        });
+    denied("a hierarchy configuration", joined.await?, Of::Hierarchy, 409, &SAID);
+    let annotations = json!({ hns_api::annotations::SUBNAMESPACE_OF: "je-sub" });
+    let annotated = |name: &str| json!({ "metadata": { "name": name, "annotations": annotations } });
+    let there = Request::patch(&sam, &namespace("je-two"), MERGE, annotated("je-two")).send().await;
+    denied("an annotation", there, Of::Namespace("je-two"), 409, &SAID);
+    let new = Request::post(&sam, "/api/v1/namespaces", annotated("je-new")).send().await;
+    denied("a new namespace", new, Of::Namespace("je-new"), 409, &SAID);
+    let status = refusal(steps.create_anchor("je-sub", "je-below").await);
+    assert_eq!(status.code, 409, "{status:?}");
+    assert!(SAID.iter().all(|said| status.message.contains(said)), "{status:?}");
+    drop(paused);
+    steps.gone("je-sub").await?;
+    eventually("the anchor goes, too", Duration::from_secs(10), async || {
+        match steps.anchors("je-root").get_opt("je-sub").await {
+            Ok(None) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await
 }
 
 impl<H> Scene<H> {

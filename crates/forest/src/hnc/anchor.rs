@@ -86,6 +86,14 @@ impl Forest {
         self.hnc().anchor_of(self, child)
     }
 
+    /// The namespace with the anchor of this subnamespace, if that anchor is being deleted and will delete the subnamespace. Once
+    /// the controller has removed its finalizer, the subnamespace stays.
+    pub(crate) fn ending_holder(&self, child: Id) -> Option<&str> {
+        let holder = self.subnamespace_of(child)?;
+        let anchor = self.anchor_of(child)?;
+        (anchor.terminating && anchor.has_our_finalizer()).then_some(holder)
+    }
+
     /// The anchor that decides the labels and annotations of this subnamespace, instead of its `HierarchyConfiguration`, with the
     /// namespace that holds it.
     pub(crate) fn deciding_anchor(&self, id: Id) -> Option<(&str, &AnchorFact)> {

@@ -361,6 +361,13 @@ impl Cluster {
         Some(self.change_anchor(parent, child, |seen| seen.terminating = true))
     }
 
+    /// An anchor with the controller's finalizer is being deleted.
+    pub(crate) fn end_anchor(&mut self, parent: &str, child: &str) -> Fact {
+        self.change_anchor(parent, child, |seen| {
+            (seen.terminating, seen.finalizers) = (true, vec![keys::ANCHOR_FINALIZER.into()]);
+        })
+    }
+
     /// Creates or changes an object; `from` makes it a copy.
     pub(crate) fn put(&mut self, namespace: &str, key: &ObjectKey, from: Option<&str>, body: Value) -> Fact {
         let place = (Name::from(namespace), key.clone());

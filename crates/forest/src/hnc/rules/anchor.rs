@@ -100,6 +100,7 @@ impl Review<'_> {
         self.initial_admin_is_the_creator()?;
         hierarchy::structure_is_known(self.forest)?;
         hierarchy::in_one_hierarchy(self.forest, [&self.request.parent, &self.request.child])?;
+        hierarchy::not_below_one_that_ends(self.forest, &self.request.parent)?;
         self.child_is_free_or_below_this_parent()?;
         self.parent_is_not_below()?;
         hierarchy::within_limits(self.forest, &self.request.parent, &self.request.child)?;

@@ -144,6 +144,9 @@ impl Review<'_> {
         };
         self.user_has_authority()?;
         if let Some(parent) = &self.request.new.parent {
+            if self.request.old.parent.as_ref() != Some(parent) {
+                not_below_one_that_ends(self.forest, parent)?;
+            }
             self.is_in_one_hierarchy(parent)?;
             self.no_sub_namespace_waits_for(parent)?;
             self.no_anchor_waits_for(parent)?;
@@ -515,6 +518,19 @@ pub(super) fn structure_is_known(forest: &Forest) -> Check {
         None => Ok(()),
         Some((stream, state)) => Err(unreliable(stream, &state)),
     }
+}
+
+/// A subnamespace is deleted with its anchor, unless it has children. So it gets none while its anchor is being deleted: it would stay
+/// without an anchor, and no quota on anchors would count it.
+pub(super) fn not_below_one_that_ends(forest: &Forest, parent: &Name) -> Check {
+    let holder = forest.id(parent).and_then(|id| forest.ending_holder(id));
+    holder.map_or(Ok(()), |holder| {
+        Err(Denial::conflict(format!(
+            "the anchor {parent:?} in namespace {holder:?} is being deleted, and its subnamespace {parent:?} with it, so nothing can come \
+             to be below {parent:?}; wait until it is gone, or choose another parent"
+        ))
+        .into())
+    })
 }
 
 /// No namespace of Accurate's gets a parent or a child here.

@@ -590,3 +590,25 @@ fn while_the_structure_is_not_known_anchors_are_not_written() {
         }
     }
 }
+
+#[test]
+fn nothing_is_created_in_a_subnamespace_whose_anchor_is_being_deleted() {
+    const ENDS: Expected =
+        Denied(Conflict, &["the anchor \"c\" in namespace \"p\" is being deleted", "wait until it is gone"]);
+    for (what, text, request, expected) in [
+        ("a new anchor", "p, c<p", create("c", "x"), ENDS),
+        ("a lost anchor", "p, c<p, x<<c", create("c", "x"), ENDS),
+        ("one that is there is changed", "p, c<p, x<c", update("c", "x"), Allowed),
+        ("and deleted", "p, c<p, x<c", delete("c", "x"), Allowed),
+        ("below one that is no subnamespace", "p, c:p, x<<c", create("c", "x"), Allowed),
+    ] {
+        let mut cluster = Cluster::draw(text);
+        cluster.end_anchor("p", "c");
+        check(&format!("{what}, in {text:?}"), &judge(&mut cluster.forest(), &request, &[]), &expected);
+    }
+    let mut cluster = Cluster::draw("p, c<p");
+    cluster.end_anchor("p", "c");
+    cluster.change_anchor("p", "c", |anchor| anchor.finalizers = vec!["example.com/hold".into()]);
+    let verdict = judge(&mut cluster.forest(), &create("c", "x"), &[("live x", No)]);
+    check("once the controller has released it", &verdict, &Allowed);
+}

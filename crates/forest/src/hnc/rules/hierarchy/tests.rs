@@ -695,3 +695,50 @@ fn cascading_deletion_is_not_withdrawn_while_an_anchor_is_deleted() {
         check(text, &judge(&mut cluster.forest(), &request, &[], |_| ()), &expected);
     }
 }
+
+#[test]
+fn nothing_joins_a_subnamespace_whose_anchor_is_being_deleted() {
+    const ENDS: Expected =
+        Denied(Conflict, &["the anchor \"c\" in namespace \"p\" is being deleted", "wait until it is gone"]);
+    let join = || update("x", "> c");
+    let admin = || vec![("admin c", Yes)];
+    let both = || vec![("admin c", Yes), ("admin p", Yes)];
+    for (what, text, request, dialogue, expected) in [
+        ("a new child", "p, c<p, x", create("x", "c"), admin(), ENDS),
+        ("one more, by an admin of all", "p, c+<p, y<c, x", join(), admin(), ENDS),
+        ("from elsewhere in the tree", "p, c<p, x:p", update("x", "p > c"), vec![("admin p", Yes)], ENDS),
+        (
+            "without authority",
+            "p, c<p, x",
+            join(),
+            vec![("admin c", No)],
+            Denied(Unauthorized, &["\"c\", which is the new parent"]),
+        ),
+        ("a child stays", "p, c<p, x:c", update("x", "c > c"), vec![], Allowed),
+        ("a child leaves", "p, c<p, x:c", update("x", "c >"), vec![("admin p", Yes)], Allowed),
+        ("below the anchor's namespace", "p, c<p, x", update("x", "> p"), vec![("admin p", Yes)], Allowed),
+        ("below one that is no subnamespace", "p, c:p, x", join(), both(), Allowed),
+        ("below another's subnamespace", "p, q, c<q, x", join(), both(), Allowed),
+        (
+            "below one that is being deleted itself",
+            "p, c!<p, x",
+            join(),
+            admin(),
+            Warned(&["\"c\" is being deleted"]),
+        ),
+    ] {
+        let mut cluster = Cluster::draw(text);
+        cluster.end_anchor("p", "c");
+        check(
+            &format!("{what}, in {text:?}"),
+            &judge(&mut cluster.forest(), &request, &dialogue, |_| ()),
+            &expected,
+        );
+    }
+    let mut cluster = Cluster::draw("p, c<p, x");
+    check("while the anchor stays", &judge(&mut cluster.forest(), &join(), &admin(), |_| ()), &Allowed);
+    cluster.end_anchor("p", "c");
+    cluster.change_anchor("p", "c", |anchor| anchor.finalizers = vec!["example.com/hold".into()]);
+    let verdict = judge(&mut cluster.forest(), &join(), &admin(), |_| ());
+    check("once the controller has released it", &verdict, &Allowed);
+}

@@ -310,3 +310,25 @@ fn it_is_removed_where_the_hierarchy_says_the_same() {
     let going = Denied(Conflict, &["\"x\" is being deleted", "would lose its parent \"p\""]);
     check("it is being deleted", &judged(&cluster), &going);
 }
+
+#[test]
+fn nothing_becomes_a_subnamespace_of_one_whose_anchor_is_being_deleted() {
+    const ENDS: Expected = Denied(Conflict, &["the anchor \"c\" in namespace \"p\" is being deleted"]);
+    let both = || vec![("admin x", Yes), ("admin c", Yes)];
+    for (what, text, request, answers, expected) in [
+        ("an existing namespace", "p, c<p, x", update("x", "", &of("c")), both(), ENDS),
+        ("a new one", "p, c<p", create("x", &of("c")), vec![("admin c", Yes)], ENDS),
+        ("a child", "p, c<p, x:c", update("x", "", &of("c")), both(), Allowed),
+        (
+            "one that is there is labelled",
+            "p, c<p, x<c",
+            update("x", &of("c"), &format!("{}, team=red", of("c"))),
+            vec![],
+            Allowed,
+        ),
+    ] {
+        let mut cluster = Cluster::draw(text);
+        cluster.end_anchor("p", "c");
+        check(&format!("{what}, in {text:?}"), &judge(&mut cluster.forest(), &request, &answers), &expected);
+    }
+}
