@@ -204,8 +204,8 @@ fn hierarchies(settings: &RegistrationSettings) -> Entry {
 
 /// The deletion of an anchor that is being deleted is not judged again, and neither are changes of its finalizers. Changes of owner
 /// references are judged, the removal of the controller's finalizer before the deletion, and every change of an anchor without this
-/// finalizer: the controller may not have processed it. A policy protects the creator and the state
-/// `Conflict`; without policies this webhook does.
+/// finalizer: the controller may not have processed it. A policy protects the finalizer during the deletion, the creator and the
+/// state `Conflict`; without policies this webhook protects the last two.
 fn anchors(settings: &RegistrationSettings) -> Entry {
     let creator = format!(
         "(request.operation == 'UPDATE' && {} != {})",

@@ -1,19 +1,24 @@
 //! `hns-anchors`: the creator of an anchor and its state `Conflict` do not change, nor does the status of a `SubNamespace`, and both stay
-//! small.
+//! small. An anchor that is being deleted keeps the controller's finalizer.
 //!
 //! The webhook for anchors fails closed for every creation and deletion, and for every change of the spec or the owner
 //! references. It does not receive other writes, so that finalizers can be removed by hand. Such a write must not change two
 //! things: the annotation with the first administrator, and the state `Conflict`, which keeps the controller from creating the
 //! namespace when the name becomes free. An anchor also must not become so large that the controller cannot store that state.
+//!
+//! Only an admin of the anchor's namespace may remove the controller's finalizer by hand: an editor could delete the anchor alone
+//! while no controller acts, and no quota on anchors would count its subnamespace. Before the deletion the webhook judges that;
+//! afterwards this policy, so that an admin can do so while no webhook answers.
 
+use forest::keys;
 use hns_api::{accurate, annotations, names};
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 
 use super::super::RegistrationSettings;
 use super::super::cel::any_of;
 use super::super::conditions::{
-    IS_STATUS, MOST_LABELS, STATUS_DIFFERS, condition, conflict_is_removed, metadata_grows, new_annotation,
-    not_the_controller, old_annotation, restoring,
+    IS_STATUS, MOST_LABELS, OLD_IS_GOING, STATUS_DIFFERS, condition, conflict_is_removed, has_finalizer,
+    metadata_grows, new_annotation, not_the_controller, old_annotation, restoring,
 };
 use super::super::entries::rule;
 use super::{Policy, must};
@@ -21,6 +26,13 @@ use super::{Policy, must};
 /// Whether the anchor becomes too large. What is too large already can be made smaller.
 fn grows() -> String {
     any_of(&[metadata_grows(MOST_LABELS), "object.?status.?status.orValue('').size() > 100".to_owned()])
+}
+
+/// Whether an anchor that is being deleted loses the controller's finalizer.
+fn is_released() -> String {
+    let [was_held, is_held] =
+        ["oldObject", "object"].map(|object| has_finalizer(object, keys::ANCHOR_FINALIZER));
+    format!("(request.operation == 'UPDATE' && {OLD_IS_GOING} && {was_held} && !({is_held}))")
 }
 
 /// Whether the status of a `SubNamespace` changes. Anchors have no such subresource.
@@ -35,8 +47,13 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
         restoring(settings),
         format!("(request.operation == 'CREATE' && {new}.orValue('') == request.userInfo.username)"),
     ]);
-    let mut guarded = vec![format!("{new} != {old}"), conflict_is_removed(), grows()];
-    let mut rules = vec![rule(hns_api::GROUP, &["subnamespaceanchors"], &["CREATE", "UPDATE"])];
+    let group = hns_api::GROUP;
+    let by_an_admin = format!(
+        "authorizer.group('{group}').resource('hierarchyconfigurations').namespace(object.metadata.?namespace.orValue(''))\
+         .check('update').allowed()"
+    );
+    let mut guarded = vec![format!("{new} != {old}"), conflict_is_removed(), is_released(), grows()];
+    let mut rules = vec![rule(group, &["subnamespaceanchors"], &["CREATE", "UPDATE"])];
     let mut validations = vec![
         must(
             creator,
@@ -46,6 +63,12 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
         must(
             format!("!{}", conflict_is_removed()),
             "the anchor is in conflict, and only the controller may change that; delete the anchor and create it again",
+        ),
+        must(
+            format!("!{} ||\n{by_an_admin}", is_released()),
+            "the anchor is being deleted, and only the controller and admins of its namespace (update on \
+             hierarchyconfigurations.hnc.x-k8s.io) may remove the finalizer hnc.x-k8s.io, because the subnamespace could stay; wait until \
+             the controller removes it",
         ),
         must(
             format!("!({})", grows()),

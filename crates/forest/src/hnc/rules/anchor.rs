@@ -2,8 +2,9 @@
 //!
 //! "Row N" is a row of the table in that section.
 //!
-//! RBAC on anchors decides who may create subnamespaces. An anchor that is being deleted is not judged again. The stored state of
-//! an anchor does not count, because users may write it, with one exception: `Conflict` stays until the controller removes it.
+//! RBAC on anchors decides who may create subnamespaces. An anchor that is being deleted is not judged again; a policy guards its
+//! finalizer. The stored state of an anchor does not count, because users may write it, with one exception: `Conflict` stays until
+//! the controller removes it.
 
 use super::{Answer, Answers, Question, WaitFor, all_answered, first_refused};
 use super::{Cause, Check, Denial, Operation, ParentChange, User, Verdict, hierarchy, managed_keys};
