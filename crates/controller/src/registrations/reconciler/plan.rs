@@ -1,10 +1,10 @@
 //! The next writes, and their order. Pure.
 //!
-//! Three kinds of writes do not wait: certificates to trust, because without them every review fails; webhook configurations that
-//! are missing, because without them nothing is reviewed; and awaited names, because a user may take them. As long as policies
-//! are not enforced, the webhook reviews all requests: policies and bindings are written before the webhook is sent fewer
-//! requests, and the webhook is sent more requests before they are deleted. Two objects cannot change in one write, and API
-//! servers need up to a second to enforce a policy.
+//! Four kinds of writes do not wait: certificates to trust, because without them every review fails; webhook configurations that
+//! are missing, because without them nothing is reviewed; awaited names, because a user may take them; and the kinds whose sources
+//! are reviewed, because no policy judges sources. As long as policies are not enforced, the webhook reviews all requests: policies
+//! and bindings are written before the webhook is sent fewer requests, and the webhook is sent more requests before they are
+//! deleted. Two objects cannot change in one write, and API servers need up to a second to enforce a policy.
 
 use std::collections::BTreeMap;
 
@@ -136,7 +136,9 @@ pub(super) fn plan(required: &Required, state: &State) -> Plan {
     if state.only_bundle || !bundles.is_empty() {
         return Plan { writes: bundles, ..Plan::default() };
     }
-    let mut first = urgent(required, state, |found, required| repair::awaiting(found, required, context));
+    let mut first = urgent(required, state, |found, required| {
+        repair::awaiting(found, required, context).or_else(|| repair::judging(found, required))
+    });
     let policies = if state.policies_failed { Plan::default() } else { corrected(&required.policies, state) };
     let exist = required.policies.keys().all(|it| matches!(state.of(it), Observed::Present(_)));
     let enforced = exist && !state.paused && !state.policies_failed && policies.writes.is_empty();

@@ -60,6 +60,16 @@ pub(super) fn awaiting(found: &Value, required: &Value, context: &Context) -> Op
     Some(object)
 }
 
+/// `found` with the required rules of the webhook for objects, and otherwise unchanged; `None` if nothing differs.
+pub(super) fn judging(found: &Value, required: &Value) -> Option<Value> {
+    let is_it = |entry: &Value| entry["name"] == names::webhooks::OBJECTS;
+    let rules = &entries(required).iter().find(|entry| is_it(entry))?["rules"];
+    let position = entries(found).iter().position(|entry| is_it(entry) && entry["rules"] != *rules)?;
+    let mut object = found.clone();
+    object["webhooks"][position]["rules"] = rules.clone();
+    Some(object)
+}
+
 /// `found` with these certificates in each required webhook; `None` if nothing differs.
 pub(super) fn trusting(found: &Value, required: &Value, bundle: &Value) -> Option<Value> {
     let mut object = found.clone();

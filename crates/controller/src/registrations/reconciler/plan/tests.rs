@@ -118,7 +118,6 @@ fn the_webhook_is_sent_more_before_bindings_and_then_policies_go() {
     assert_eq!(plan(&required, &state), Plan::default());
 }
 
-/// A kind's copies are guarded before the webhook is asked about its sources, and nothing else is written.
 /// An API server that has become able to label namespaces.
 #[test]
 fn the_webhook_labels_namespaces_until_a_policy_does() {
@@ -148,21 +147,27 @@ fn the_webhook_labels_namespaces_until_a_policy_does() {
     );
 }
 
+/// Its sources are reviewed at once, even in a pause, and nothing else is written.
 #[test]
-fn another_kind_is_written_to_the_policys_binding_and_then_to_the_webhook() {
+fn another_kind_is_written_to_the_webhook_and_then_to_the_policys_binding() {
     let mut propagated = RegistrationSettings::default().propagated;
     propagated.push((String::new(), "secrets".to_owned()));
     let more = RegistrationSettings { propagated: propagated.clone(), ..RegistrationSettings::default() };
     let (required, mut state) = (Required::new(&more).unwrap(), installed(true));
     assert_eq!(state.registered_kinds().unwrap().len(), 2);
+    state.paused = true;
     let first = plan(&required, &state);
-    let [Write::Replace(target, _)] = first.writes.as_slice() else { panic!("{first:?}") };
-    assert_eq!(*target, policy(names::policies::COPIES, Kind::Binding));
-    assert!(first.settle);
+    assert_eq!((described(&first), first.settle), (vec![("replace", Kind::Validating)], false));
     carry_out(first, &mut state);
-    ends_with_the_webhook(&required, &mut state);
     propagated.sort();
     assert_eq!(state.registered_kinds(), Some(propagated));
+    let second = plan(&required, &state);
+    let [Write::Replace(target, _)] = second.writes.as_slice() else { panic!("{second:?}") };
+    assert_eq!(*target, policy(names::policies::COPIES, Kind::Binding));
+    assert!(second.settle);
+    carry_out(second, &mut state);
+    state.paused = false;
+    assert_eq!(plan(&required, &state), Plan::default());
 }
 
 /// The webhook of the awaited names is written at once, and alone; it is removed with the next other write.

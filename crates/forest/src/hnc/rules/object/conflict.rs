@@ -8,7 +8,7 @@ use crate::accurate::keys::FROM;
 use crate::core::destination::{goes_somewhere, goes_to};
 use crate::core::kind::{Kind, KindId, KindSettings, ObjectKey, OnConflict};
 use crate::core::name::Name;
-use crate::core::stream::Stream;
+use crate::core::stream::{Stream, StreamState};
 use crate::core::text::shown;
 use crate::core::tree::Id;
 use crate::dialects::Forest;
@@ -16,7 +16,7 @@ use crate::hnc::exceptions::{Exceptions, Unparsable};
 use crate::hnc::exclusion::{Traits, exclusion};
 use crate::hnc::plan::wanted_labels;
 use crate::hnc::rules::hierarchy::structure_is_known;
-use crate::hnc::rules::{Check, Denial, Operation};
+use crate::hnc::rules::{Check, Denial, Operation, Question, Verdict, WaitFor};
 use crate::hnc::words::way_out;
 
 /// How many namespaces a message names; it counts the rest.
@@ -121,12 +121,16 @@ impl Review<'_> {
     }
 
     /// Whether everything is known that the answer needs: the structure, and, where a namespace is below, the objects of the
-    /// kind.
+    /// kind. Waits a moment for the first list of a kind.
     fn all_is_known(&self, kind: KindId) -> Check {
         structure_is_known(self.forest)?;
         let state = self.forest.stream(Stream::Kind(kind));
         if state.is_synced() || !self.is_a_parent() {
             return Ok(());
+        }
+        let question = Question::Await(WaitFor::Objects(self.forest.kind(kind).clone()));
+        if state == StreamState::Waiting && !self.answers.contains_key(&question) {
+            return Err(Verdict::Ask(vec![question]));
         }
         let resource = self.forest.kind(kind).group_resource();
         Err(Denial::unavailable(format!(

@@ -120,12 +120,14 @@ fn the_structure() {
 
 #[test]
 fn the_objects_of_the_kind() {
-    for (mut forest, why) in without_roles("").into_iter().zip(["not arrived yet", "may not list it"]) {
+    let awaited = ("await roles.rbac.authorization.k8s.io", No);
+    let cases: [(&str, &[_]); 2] = [("not arrived yet", &[awaited]), ("may not list it", &[])];
+    for (mut forest, (why, dialogue)) in without_roles("").into_iter().zip(cases) {
         for (what, attempt) in harmless() {
             attempt.expect(what, &mut forest, &Allowed);
         }
         for (what, attempt) in in_doubt() {
-            let verdict = attempt.judge(&mut forest, &[]);
+            let verdict = attempt.judge(&mut forest, dialogue);
             let later = Denied(Unavailable, &["roles.rbac.authorization.k8s.io", "hns-webhook", "try again"]);
             check(what, &verdict, &later);
             let Verdict::Deny(denial) = verdict else { panic!("{verdict:?}") };
@@ -145,16 +147,15 @@ fn the_objects_of_the_kind() {
 
 #[test]
 fn a_name_that_never_propagates_does_not_wait() {
-    for mut forest in without_roles("kid/r") {
+    let awaited = [("await roles.rbac.authorization.k8s.io", No)];
+    let cases: [&[_]; 2] = [&awaited, &[]];
+    for (mut forest, dialogue) in without_roles("kid/r").into_iter().zip(cases) {
         let mut role = KindSettings::new(Kind::role(), Mode::Propagate);
         role.excluded_names = Patterns::new(["tmp-*"]).unwrap();
         forest.apply(Fact::Kinds(vec![role]));
         Try::create(Object::role()).named("tmp-1").expect("excluded", &mut forest, &Allowed);
-        Try::create(Object::role()).named("tmp").expect(
-            "not excluded",
-            &mut forest,
-            &Denied(Unavailable, &["roles"]),
-        );
+        let verdict = Try::create(Object::role()).named("tmp").judge(&mut forest, dialogue);
+        check("not excluded", &verdict, &Denied(Unavailable, &["roles"]));
     }
 }
 
