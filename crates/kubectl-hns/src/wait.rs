@@ -17,11 +17,10 @@ const LONGEST_POLL: Duration = Duration::from_secs(3);
 const SLOW: Duration = Duration::from_secs(3);
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Whether and how long to wait.
+/// Whether and how long to wait. `USUALLY` is the default of the command.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct WaitArgs {
-    /// Wait until the change has taken effect everywhere; `move` and `convert` do so unless --no-wait is set.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+pub(crate) struct WaitArgs<const USUALLY: bool = false> {
+    #[arg(long, help = help(USUALLY), num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     wait: Option<Switch>,
 
     /// Do not wait: return as soon as the API server has accepted the change.
@@ -34,11 +33,19 @@ pub(crate) struct WaitArgs {
     timeout: Option<Limit>,
 }
 
-impl WaitArgs {
-    /// Whether to wait; `usually` is the default of the command.
-    pub(crate) fn is_wanted(&self, usually: bool) -> bool {
+const fn help(usually: bool) -> &'static str {
+    if usually {
+        "Wait until the change has taken effect everywhere. This is the default"
+    } else {
+        "Wait until the change has taken effect everywhere. By default, the command does not wait"
+    }
+}
+
+impl<const USUALLY: bool> WaitArgs<USUALLY> {
+    /// Whether to wait.
+    pub(crate) fn is_wanted(&self) -> bool {
         match (self.wait, self.no_wait) {
-            (None, None) => usually,
+            (None, None) => USUALLY,
             (Some(_), _) => Switch::is_on(self.wait),
             (None, _) => !Switch::is_on(self.no_wait),
         }
@@ -147,32 +154,32 @@ mod tests {
     use super::*;
 
     #[derive(Parser)]
-    struct Line {
+    struct Line<const USUALLY: bool> {
         #[command(flatten)]
-        wait: WaitArgs,
+        wait: WaitArgs<USUALLY>,
     }
 
-    fn args(line: &str) -> WaitArgs {
+    fn args<const USUALLY: bool>(line: &str) -> WaitArgs<USUALLY> {
         Line::try_parse_from(["x"].into_iter().chain(line.split_whitespace())).unwrap().wait
     }
 
     #[test]
     fn flags_override_the_default() {
-        for (line, usually, wanted) in [
-            ("", true, true),
-            ("", false, false),
-            ("--wait", false, true),
-            ("--wait=false", true, false),
-            ("--no-wait", true, false),
+        for (line, usually, otherwise) in [
+            ("", true, false),
+            ("--wait", true, true),
+            ("--wait=false", false, false),
+            ("--no-wait", false, false),
         ] {
-            assert_eq!(args(line).is_wanted(usually), wanted, "{line}");
+            let wanted = (args::<true>(line).is_wanted(), args::<false>(line).is_wanted());
+            assert_eq!(wanted, (usually, otherwise), "{line}");
         }
     }
 
     #[test]
     fn a_timeout_shortens_the_time_for_a_step() {
         for (line, seconds) in [("", 60), ("--timeout 3s", 3), ("--timeout 5m", 60), ("--timeout 0", 60)] {
-            let patience = args(line).patience(Duration::from_mins(1));
+            let patience = args::<false>(line).patience(Duration::from_mins(1));
             assert_eq!(patience, Duration::from_secs(seconds), "{line}");
         }
     }
@@ -184,11 +191,12 @@ mod tests {
             looks += 1;
             Ok(if looks == 3 { Progress::Done } else { Progress::missing("x") })
         };
-        until(&Terminal::quiet(), "it", args("--timeout 1m").deadline(), poll).await.unwrap();
+        until(&Terminal::quiet(), "it", args::<false>("--timeout 1m").deadline(), poll).await.unwrap();
         assert_eq!(looks, 3);
         let never = async || Ok(Progress::missing("the label"));
-        let failure =
-            until(&Terminal::quiet(), "it", args("--timeout 10ms").deadline(), never).await.unwrap_err();
+        let failure = until(&Terminal::quiet(), "it", args::<false>("--timeout 10ms").deadline(), never)
+            .await
+            .unwrap_err();
         assert_eq!(failure.text, "Error: timed out after 0.01s waiting for it; not yet done: the label");
     }
 

@@ -167,21 +167,27 @@ async fn a_kind_is_configured(cluster: &Cluster) {
     let hns = |words: &str| format!("--kubeconfig {} {words}", cluster.kubeconfig().display());
     let before = resources().await;
     let set = hns("config set-resource secrets --mode Propagate");
+    let unconfirmed = "Error: this needs confirmation, and stdin is not a terminal; nothing was changed\n";
     let refused = plugin(&set, &[]).await.unwrap();
-    refused.fails("Error: this needs confirmation, and stdin is not a terminal; nothing was changed: secrets key in e-child");
-    assert!(refused.stderr.contains("or use --yes"), "{refused:?}");
+    assert!(refused.stderr.contains(unconfirmed) && refused.stderr.contains("or use --yes"), "{refused:?}");
     let declined = at_terminal(&set, "n").await.unwrap();
-    assert_eq!(declined.code, Some(1), "{declined:?}");
-    assert!(
-        declined
-            .stdout
-            .contains("  secrets key in e-child would be kept; the one of e-other would not be copied\n"),
-        "{declined:?}"
-    );
+    let line = "  secrets key in e-child would be kept; the one of e-other would not be copied\n";
+    for answer in [&refused, &declined] {
+        assert!(answer.code == Some(1) && answer.stdout.contains(line), "{answer:?}");
+    }
     assert_eq!(resources().await, before);
     // Nothing is in the way, and it was checked, so there is no warning.
     let free = plugin(&hns("config set-resource configmaps --mode Propagate --wait"), &[]).await.unwrap();
     free.says("configmaps: mode Propagate\n");
+    // The webhook judges the kind now.
+    let wrong = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {
+            "name": "wrong", "namespace": "e-other", "annotations": { "propagate.hnc.x-k8s.io/none": "maybe" },
+        },
+    });
+    let judged = cluster.kubectl().args(["create", "-f", "-"]).stdin(wrong.to_string()).ok().await;
+    assert!(judged.unwrap_err().to_string().contains("propagate.hnc.x-k8s.io/none"));
     let planned = plugin(&hns("plan config set-resource secrets --mode Propagate"), &[]).await.unwrap();
     assert!(planned.code == Some(0) && !planned.stdout.contains("Warning"), "{planned:?}");
     // A change of another part of the object, such as its status, does not stop the command.
@@ -212,9 +218,14 @@ async fn a_kind_is_configured(cluster: &Cluster) {
     for mode in ["AllowPropagate", "Remove"] {
         let set = hns(&format!("config set-resource secrets --mode {mode}"));
         let refused = plugin(&set, &[]).await.unwrap();
-        refused.fails("Error: this needs confirmation, and stdin is not a terminal; nothing was changed: secrets lone in e-child would be deleted");
-        assert!(refused.stderr.contains("\nUse --yes. "), "{refused:?}");
+        refused.fails(&format!("{unconfirmed}Use --yes.\n"));
+        assert!(refused.stdout.contains("secrets lone in e-child would be deleted"), "{refused:?}");
     }
     let yes = hns("config set-resource secrets --mode Remove --yes");
     plugin(&yes, &[]).await.unwrap().says("secrets: mode Remove\n");
+    let delete = hns("config delete-type --resource secrets --wait");
+    plugin(&delete, &[]).await.unwrap().says("The configuration for secrets is deleted\n");
+    let get = ["get", "hncconfiguration", "config", "--output=jsonpath={.status.resourcesSummary}"];
+    let status = cluster.kubectl().args(get).ok().await.unwrap();
+    assert!(!status.contains("secrets"), "{status}");
 }

@@ -1,11 +1,16 @@
 //! `config`: shows and changes which kinds are propagated.
 
+use std::time::Duration;
+
 use clap::{Args, Subcommand};
 use forest::rules::configuration::LISTED_BY_PLAN;
-use hns_api::names::HNC_CONFIGURATION as NAME;
+use hns_api::names::webhooks::OBJECTS;
+use hns_api::names::{HNC_CONFIGURATION as NAME, VALIDATING_WEBHOOK_CONFIGURATION};
 use hns_api::{HNCConfiguration, ResourceStatus, SynchronizationMode, TreeSpec};
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use kube::api::{DynamicObject, PostParams};
 use serde_json::Value;
+use tokio::time::{Instant, sleep};
 
 use super::kinds::{self, DeleteType, Mode, SetResource, Target, Tense, entries, unreadable};
 use super::plan;
@@ -21,8 +26,9 @@ use crate::terminal::{Ink, Paint};
 use crate::wait::{Deadline, Progress, WaitArgs, until};
 use crate::{Failure, Terminal};
 
-/// The number of deletions and conflicts in an error message.
-const SHOWN: usize = 10;
+/// How long the registration of the webhook may take, and the interval between checks.
+const REGISTRATION: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Show or change which kinds of object are propagated.
 #[derive(Debug, Args)]
@@ -39,7 +45,7 @@ enum Command {
     /// Set the mode of a kind.
     SetResource(SetResourceArguments),
     /// Remove a kind from the configuration.
-    DeleteType(DeleteType),
+    DeleteType(DeleteTypeArguments),
 }
 
 #[derive(Debug, Args)]
@@ -59,6 +65,15 @@ struct SetResourceArguments {
     /// copies.
     #[arg(short, long)]
     yes: bool,
+
+    #[command(flatten)]
+    wait: WaitArgs,
+}
+
+#[derive(Debug, Args)]
+struct DeleteTypeArguments {
+    #[command(flatten)]
+    resource: DeleteType,
 
     #[command(flatten)]
     wait: WaitArgs,
@@ -167,7 +182,7 @@ async fn set_resource(
     let changes = wanted != present;
     if changes {
         if !yes && mode != Mode::Ignore {
-            confirm((arguments, &target, mode), session, terminal).await?;
+            confirm(arguments, session, terminal).await?;
             session.warnings.omit(LISTED_BY_PLAN);
         }
         write(session, object, wanted.clone()).await?;
@@ -177,18 +192,23 @@ async fn set_resource(
     if let Some(note) = target.unprotected(session, (&present, &wanted), Tense::Made).await {
         terminal.note(&note);
     }
-    if wait.is_wanted(false) { in_effect((&target, mode), wait, session, terminal).await } else { Ok(()) }
+    if wait.is_wanted() { in_effect((&target, Some(mode)), wait, session, terminal).await } else { Ok(()) }
 }
 
-/// Waits until the controller has taken the mode up, and all copies of the kind are right.
+/// Waits until the controller has taken the mode up, the API server has the webhook judge the kind, and all copies of the kind are
+/// right. `None` is a kind that is not configured.
 async fn in_effect(
-    (target, mode): (&Target, Mode),
+    (target, mode): (&Target, Option<Mode>),
     wait: &WaitArgs,
     session: &Session,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let (deadline, resource) = (wait.deadline(), target.full_name());
     taken_up((target, mode), deadline, session, terminal).await?;
+    let Some(mode) = mode else { return Ok(()) };
+    if mode != Mode::Ignore {
+        judged(target, wait, session, terminal).await;
+    }
     let (what, mut notes, mut kept) = (format!("the copies of {resource}"), Vec::new(), 0);
     until(terminal, &what, deadline, async || {
         let structure = structure::read(session, Extent::Around(&[])).await?;
@@ -216,64 +236,85 @@ async fn in_effect(
     Ok(())
 }
 
+/// Waits until the webhook is registered for the kind. Where it is never registered, for example because another program writes the
+/// registration, it says so.
+async fn judged(target: &Target, wait: &WaitArgs, session: &Session, terminal: &Terminal) {
+    let (api, end) = (session.all(), Instant::now() + wait.patience(REGISTRATION));
+    // Without the right to read the registration, nothing is known.
+    while let Ok(registration) = session.call(api.get(VALIDATING_WEBHOOK_CONFIGURATION)).await
+        && !is_judged(&registration, target)
+    {
+        if Instant::now() >= end {
+            let resource = target.full_name();
+            return terminal.note(&format!(
+                "{VALIDATING_WEBHOOK_CONFIGURATION} does not name {resource}, so the webhook refuses no conflicts and no wrong \
+                 annotations of that kind; see the log of the controller"
+            ));
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// Whether the API server sends requests about the kind to the webhook.
+fn is_judged(registration: &ValidatingWebhookConfiguration, target: &Target) -> bool {
+    let entries = registration.webhooks.iter().flatten().filter(|it| it.name == OBJECTS);
+    entries.flat_map(|it| it.rules.iter().flatten()).any(|rule| {
+        let names = |list: &Option<Vec<String>>, it: &String| list.iter().flatten().any(|name| name == it);
+        names(&rule.api_groups, &target.group) && names(&rule.resources, &target.resource)
+    })
+}
+
 /// Waits until the controller reports the mode, after which it follows the objects of the kind.
 async fn taken_up(
-    (target, mode): (&Target, Mode),
+    (target, mode): (&Target, Option<Mode>),
     deadline: Deadline,
     session: &Session,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let api = session.all::<HNCConfiguration>();
-    let (what, mode) = (format!("the mode of {}", target.full_name()), mode.to_string());
+    let (what, mode) = (format!("the mode of {}", target.full_name()), mode.map(|it| it.to_string()));
     until(terminal, &what, deadline, async || {
         let config = session.call(api.get(NAME)).await.map_err(|problem| unreadable(&problem))?;
         let status = config.status.unwrap_or_default();
-        let is_done = status.resources.iter().any(|it| {
-            it.resource == target.resource
-                && it.group == target.group
-                && it.mode.as_ref().is_some_and(|it| format!("{it:?}") == mode)
-        });
-        Ok(if is_done { Progress::Done } else { Progress::missing("the controller has not taken it up yet") })
+        let is_it = |it: &&ResourceStatus| it.resource == target.resource && it.group == target.group;
+        let shown = status.resources.iter().find(is_it).and_then(|it| it.mode.as_ref());
+        Ok(if shown.map(|it| format!("{it:?}")) == mode {
+            Progress::Done
+        } else {
+            Progress::missing("the controller has not taken it up yet")
+        })
     })
     .await
 }
 
 /// Asks for confirmation if copies would be deleted, or objects of the same name conflict. Whether the change is allowed is left to the API server.
-async fn confirm(
-    (arguments, target, mode): (&SetResource, &Target, Mode),
-    session: &Session,
-    terminal: &Terminal,
-) -> Result<(), Failure> {
+async fn confirm(arguments: &SetResource, session: &Session, terminal: &Terminal) -> Result<(), Failure> {
     let (change, result) = plan::set_resource(arguments, session).await?;
     let document = Document::new(change, &result);
     let (deletions, conflicts) = (document.deletions(), document.conflicts());
     let hint =
         if conflicts.is_empty() { "Use" } else { "Rename or delete one of the two of each name, or use" };
-    let losses: Vec<String> = deletions.into_iter().chain(conflicts).collect();
-    if losses.is_empty() {
+    if deletions.is_empty() && conflicts.is_empty() {
         return Ok(());
-    }
-    if !terminal.can_ask() {
-        let (shown, rest) = losses.split_at(losses.len().min(SHOWN));
-        let rest = if rest.is_empty() { String::new() } else { format!("; and {} more", rest.len()) };
-        return Err(Failure::new(format!(
-            "Error: this needs confirmation, and stdin is not a terminal; nothing was changed: {}{rest}",
-            shown.join("; ")
-        ))
-        .with_hint(format!(
-            "{hint} --yes. `kubectl hns plan config set-resource {} --mode {mode}` \
-             lists everything.",
-            target.words(),
-        )));
     }
     for note in &document.notes {
         terminal.note(note);
     }
     terminal.print(&document.text(terminal.paint));
+    if !terminal.can_ask() {
+        return Err(Failure::new(
+            "Error: this needs confirmation, and stdin is not a terminal; nothing was changed",
+        )
+        .with_hint(format!("{hint} --yes.")));
+    }
     if terminal.confirm("Go on?")? { Ok(()) } else { Err(Failure::new("Nothing was changed")) }
 }
 
-async fn delete_type(arguments: &DeleteType, session: &Session, terminal: &Terminal) -> Result<(), Failure> {
+async fn delete_type(
+    DeleteTypeArguments { resource: arguments, wait }: &DeleteTypeArguments,
+    session: &Session,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
     let target = Target::find(session, &arguments.group, &arguments.resource).await;
     let object = kinds::read(session).await?;
     let before = entries(&object);
@@ -288,7 +329,8 @@ async fn delete_type(arguments: &DeleteType, session: &Session, terminal: &Termi
     if let Some(note) = target.unprotected(session, (&before, &after), Tense::Made).await {
         terminal.note(&note);
     }
-    Ok(())
+    let mode = target.is_enforced().then_some(Mode::Propagate);
+    if wait.is_wanted() { in_effect((&target, mode), wait, session, terminal).await } else { Ok(()) }
 }
 
 /// Writes the entries. If only the status was changed after the object was read, they are written to the new version.

@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     yes: bool,
 
     #[command(flatten)]
-    wait: WaitArgs,
+    wait: WaitArgs<true>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -85,7 +85,7 @@ pub(crate) async fn run(
     }
     let of = placement.subnamespace_of.or(placement.parent);
     match (of, arguments.to) {
-        (Some(of), To::Sub) if arguments.wait.is_wanted(true) => {
+        (Some(of), To::Sub) if arguments.wait.is_wanted() => {
             wait_for_anchor(arguments, &of, session, terminal).await
         }
         _ => Ok(()),

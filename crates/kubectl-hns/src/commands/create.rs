@@ -219,7 +219,7 @@ async fn create(
             terminal.line(&format!("The {child:?} subnamespace anchor in {parent:?} namespace is unchanged"));
         }
     }
-    if wait.is_wanted(false) {
+    if wait.is_wanted() {
         wait_for((parent, child), wait, session, terminal).await?;
         for note in overridden(anchor, child, session).await {
             terminal.note(&note);

@@ -84,7 +84,7 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
         dry_run: arguments.dry_run,
     };
     let allows = Switch::is_on(arguments.allow);
-    let waits = arguments.dry_run == DryRun::None && arguments.wait.is_wanted(false);
+    let waits = arguments.dry_run == DryRun::None && arguments.wait.is_wanted();
     if deletion.has_begun().await {
         terminal.line(&format!("The subnamespace {} is being deleted already", arguments.child));
         return if waits {

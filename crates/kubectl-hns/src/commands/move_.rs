@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
     yes: bool,
 
     #[command(flatten)]
-    wait: WaitArgs,
+    wait: WaitArgs<true>,
 }
 
 pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Terminal) -> Done {
@@ -58,7 +58,7 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
         perform_all(session, terminal, (&placement, &steps), &arguments.wait).await?;
         terminal.line(&format!("Moved {name} below {to}"));
     }
-    if arguments.wait.is_wanted(true) {
+    if arguments.wait.is_wanted() {
         wait_for_arrival(arguments, kept, session, terminal).await?;
     }
     Ok(())
@@ -103,7 +103,7 @@ pub(super) async fn perform_all(
     session: &Session,
     terminal: &Terminal,
     (placement, steps): (&Placement, &[Step]),
-    wait: &WaitArgs,
+    wait: &WaitArgs<true>,
 ) -> Result<(), Failure> {
     let patience = wait.patience(relocation::PATIENCE);
     for (place, step) in steps.iter().enumerate() {

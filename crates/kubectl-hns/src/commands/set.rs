@@ -89,7 +89,7 @@ pub(crate) async fn run(
         change(name, object, &outcome, session, terminal).await?;
     }
     // An earlier change may not have taken effect yet.
-    if request.changes_parent() && arguments.wait.is_wanted(false) {
+    if request.changes_parent() && arguments.wait.is_wanted() {
         wait_for_arrival(arguments, request.parent.as_deref(), session, terminal).await?;
     }
     Ok(())
