@@ -68,6 +68,11 @@ impl TreeLimit {
         })
     }
 
+    /// Whether it has no part.
+    pub(crate) fn limits_nothing(&self) -> bool {
+        self.max_namespaces.is_none() && self.max_depth.is_none() && self.names.is_none()
+    }
+
     /// The namespace below which it holds.
     pub fn root(&self) -> &Name {
         &self.root

@@ -64,7 +64,10 @@ fn judge(forest: &Forest, request: &Request, answers: &Answers) -> Check<Verdict
         && old_trees == new_trees
         && request.new.iter().all(|entry| before.any(|it| it == entry));
     let mut warnings = makes_sense(&new.findings, only_removes)?;
-    warnings.extend(missing_roots(forest, old_trees, &new.limits));
+    let is_new = |limit: &&TreeLimit| !old_trees.iter().any(|it| it.as_ref() == Ok(*limit));
+    let new_limits: Vec<&TreeLimit> = new.limits.iter().filter(is_new).collect();
+    warnings.extend(new_limits.iter().filter(|it| it.limits_nothing()).map(|it| limits_nothing(it)));
+    warnings.extend(missing_roots(forest, &new_limits));
     warnings.extend(overwrites_nothing(forest, &old, &new, answers)?);
     warnings.extend(rights(&old, &new, answers)?);
     Ok(Verdict::warn(warnings))
@@ -98,14 +101,20 @@ fn makes_sense(findings: &[Finding], only_removes: bool) -> Check<Vec<String>> {
     Err(Denial::invalid(faults.into_iter().map(cause).collect()).into())
 }
 
+fn limits_nothing(limit: &TreeLimit) -> String {
+    format!(
+        "spec.trees: the entry for {:?} limits nothing; set maxNamespaces, maxDepth or namePattern, or remove the entry",
+        limit.root()
+    )
+}
+
 /// The new limits below namespaces that do not exist, or are not managed: the name may be wrong.
-fn missing_roots(forest: &Forest, old: &[Result<TreeLimit, TreeFault>], new: &[TreeLimit]) -> Vec<String> {
+fn missing_roots(forest: &Forest, new: &[&TreeLimit]) -> Vec<String> {
     if hierarchy::structure_is_known(forest).is_err() {
         return Vec::new();
     }
-    let is_missing =
-        |limit: &&TreeLimit| !old.iter().any(|it| it.as_ref() == Ok(*limit)) && !forest.exists(limit.root());
-    let warn = |limit: &TreeLimit| {
+    let is_missing = |limit: &&&TreeLimit| !forest.exists(limit.root());
+    let warn = |limit: &&TreeLimit| {
         let root = limit.root();
         match forest.settings().unmanaged(root) {
             Some(why) => format!("spec.trees: namespace {root:?} {why}; its limit has no effect"),

@@ -106,6 +106,8 @@ fn a_new_limit_below_a_namespace_that_does_not_exist_is_warned_of() {
     let never = said(&mut forest, [vec![], vec![limit("kube-system"), limit("Bad_")]]);
     assert!(never[0].contains("kube-system") && never[0].ends_with("its limit has no effect"), "{never:?}");
     assert_eq!(never[1], "spec.trees: no namespace can have the name \"Bad_\"; its limit has no effect");
+    let empty = said(&mut forest, [vec![], vec![TreeLimit::new("root".into(), None, None, None)]]);
+    assert!(empty.len() == 1 && empty[0].contains("\"root\" limits nothing"), "{empty:?}");
 }
 
 #[test]
