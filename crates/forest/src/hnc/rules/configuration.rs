@@ -21,7 +21,7 @@ mod conflict;
 mod tests;
 
 /// The end of the warning that objects of a kind were not checked, for programs that check them.
-pub const LISTED_BY_PLAN: &str = "`kubectl hns plan config set-resource` lists them beforehand";
+pub const LISTED_BY_PLAN: &str = "before a change, `kubectl hns plan config set-resource` lists them";
 
 /// The name of the only configuration.
 pub(crate) const CONFIG: &str = "config";
@@ -181,12 +181,12 @@ fn known(
             "it has not been checked what this overwrites, because {resource} cannot be listed: {why}"
         ))),
         None if !was_configured => Ok(Err(format!(
-            "{resource} were not configured so far, so it has not been checked which objects of the same name are below \
-             others: these are {}; {LISTED_BY_PLAN}",
+            "{resource} were not configured before, so it was not checked which of them have the name of a source above them: \
+             these are {}; {LISTED_BY_PLAN}",
             if forest.settings().on_conflict(kind).replaces() {
-                "overwritten"
+                "overwritten, each with an event ObjectOverwritten"
             } else {
-                "kept, and reported as conditions"
+                "kept, and `kubectl hns doctor` lists them"
             }
         ))),
         None | Some((_, StreamState::Waiting)) => {
