@@ -156,7 +156,8 @@ async fn a_dry_run_of_a_deletion_changes_nothing() {
     );
     let hint = format!(
         "With -a (--allowCascadingDeletion) the subnamespaces below are deleted as well; full namespaces below stay, and lose their \
-         parent. This needs the right to update hierarchyconfigurations in {sub}. Without it, delete the subnamespaces below first.\n"
+         parent. This needs the right to update hierarchyconfigurations in {sub}. Without it, first delete the subnamespaces below, and \
+         give the full namespaces below another parent: `kubectl hns set NAME --parent PARENT`.\n"
     );
     for (run, said) in [
         ("client", "Error: this would be refused: the subnamespace"),

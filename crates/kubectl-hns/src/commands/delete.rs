@@ -355,7 +355,8 @@ pub(super) fn names_permission(reason: &str) -> bool {
 pub(super) fn with_children(name: &str) -> String {
     format!(
         "With -a (--allowCascadingDeletion) the subnamespaces below are deleted as well; full namespaces below stay, and lose their \
-         parent. This needs the right to update hierarchyconfigurations in {name}. Without it, delete the subnamespaces below first."
+         parent. This needs the right to update hierarchyconfigurations in {name}. Without it, first delete the subnamespaces below, and \
+         give the full namespaces below another parent: `kubectl hns set NAME --parent PARENT`."
     )
 }
 

@@ -12,6 +12,7 @@ use crate::core::labels::Labels;
 use crate::core::name::Name;
 use crate::core::name::is_namespace_name;
 use crate::core::stream::Stream;
+use crate::core::tree::Id;
 use crate::dialects::Forest;
 use crate::hnc::anchor::AnchorState;
 use crate::hnc::keys;
@@ -308,9 +309,27 @@ impl Review<'_> {
         {
             return Ok(());
         }
+        let is_sub = |it: &&Id| self.forest.subnamespace_of(**it).is_some();
+        let (subs, full): (Vec<&Id>, Vec<&Id>) = self.forest.downstream(id).iter().partition(is_sub);
+        let listed =
+            |ids: &[&Id]| ids.iter().map(|it| &**self.forest.name(**it)).collect::<Vec<_>>().join(", ");
+        let with = match (&*subs, &*full) {
+            ([], []) => " with its subnamespaces".to_owned(),
+            ([], _) => String::new(),
+            _ => format!(" with these subnamespaces: {}", listed(&subs)),
+        };
+        let orphans = if full.is_empty() {
+            String::new()
+        } else {
+            format!(
+                "; these full namespaces would stay and lose their parent, unless you give them another one first (kubectl hns set \
+                 NAME --parent PARENT): {}",
+                listed(&full)
+            )
+        };
         Err(Denial::forbidden(format!(
             "the subnamespace {child:?} has children; set spec.allowCascadingDeletion of its HierarchyConfiguration, or of \
-             one above it, to delete them with it"
+             one above it, to delete it{with}{orphans}"
         ))
         .into())
     }

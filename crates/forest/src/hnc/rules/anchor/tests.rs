@@ -275,9 +275,13 @@ fn a_missing_parents_name_needs_the_consent_of_its_orphans() {
 #[test]
 fn row_6_an_anchor_goes_with_its_leaf() {
     const HAS_CHILDREN: &[&str] = &["\"c\" has children", "allowCascadingDeletion"];
+    const FULL: &[&str] = &["\"c\" has children; set spec.allow", "to delete it; these full", "PARENT): x"];
+    const BOTH: &[&str] =
+        &["to delete it with these subnamespaces: x; these full namespaces would stay", "): y"];
     check_all([
         ("a leaf", "p, c<p", delete("p", "c"), vec![], Allowed),
-        ("with a full child", "p, c<p, x:c", delete("p", "c"), vec![], Denied(Forbidden, HAS_CHILDREN)),
+        ("with a full child", "p, c<p, x:c", delete("p", "c"), vec![], Denied(Forbidden, FULL)),
+        ("with both", "p, c<p, x<c, y:c", delete("p", "c"), vec![], Denied(Forbidden, BOTH)),
         ("with a subnamespace", "p, c<p, x<c", delete("p", "c"), vec![], Denied(Forbidden, HAS_CHILDREN)),
         ("allowed there", "p, c+<p, x<c", delete("p", "c"), vec![], Allowed),
         ("allowed in the parent", "p+, c<p, x<c", delete("p", "c"), vec![], Allowed),
