@@ -203,6 +203,8 @@ impl<'a> ClusterPreview<'a> {
         let present = self.preview.outcome();
         let (pending, missing) = (size(&present, &self.unreadable), missing(&present));
         let not_made = not_made(&present);
+        let is_going = |name: &&Name| self.forest().is_terminating(name);
+        let going: BTreeSet<Name> = self.forest().names().filter(is_going).cloned().collect();
         self.preview.mark();
         let moving: BTreeSet<&Name> = intents.iter().filter_map(moves).collect();
         let limited: Vec<_> = moving.into_iter().map(|it| (it, self.forest().quotas_over(it))).collect();
@@ -232,6 +234,7 @@ impl<'a> ClusterPreview<'a> {
         let mut outcome = self.preview.outcome();
         outcome.objects.retain(|it| it.after.is_some() || !missing.contains(&place(it)));
         outcome.namespaces.retain(|it| it.after.is_some() || !not_made.contains(&it.name));
+        self.notes.extend(without_going(&mut outcome, &going));
         let overridable = intents.iter().flat_map(|it| self.overridable(it)).collect();
         let unknown = unknown(&self.hidden, &self.hidden_hierarchies, &self.lacking);
         let pending = (self.knows_the_present && unknown.is_none()).then_some(pending);
@@ -499,6 +502,22 @@ fn not_made(present: &Outcome) -> BTreeSet<Name> {
     present.namespaces.iter().filter(|it| it.before.is_none()).map(|it| it.name.clone()).collect()
 }
 
+/// Leaves out what would happen to namespaces that are being deleted already, and names these as a note.
+fn without_going(outcome: &mut Outcome, going: &BTreeSet<Name>) -> Option<String> {
+    let mut concerned = BTreeSet::new();
+    let mut stays = |name: &Name| {
+        let is_going = going.get(name);
+        concerned.extend(is_going.cloned());
+        is_going.is_none()
+    };
+    outcome.namespaces.retain(|it| stays(&it.name));
+    outcome.anchors.retain(|it| stays(&it.child));
+    outcome.objects.retain(|it| stays(&it.namespace));
+    let names: Vec<&str> = concerned.iter().map(|it| &**it).collect();
+    let are = if names.len() == 1 { "is" } else { "are" };
+    (!names.is_empty()).then(|| format!("{} {are} being deleted already", names.join(", ")))
+}
+
 fn place(object: &ObjectChange) -> (Name, ObjectKey) {
     (object.namespace.clone(), object.key.clone())
 }
@@ -529,7 +548,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use forest::hnc::quota::QuotaFact;
-    use forest::preview::{NamespaceChange, NamespaceState, QuotaChange};
+    use forest::preview::{AnchorChange, NamespaceChange, NamespaceState, QuotaChange};
     use forest::{KindSettings, Mode, hnc};
     use hns_cluster::ingest::quotas::amounts;
 
@@ -601,6 +620,24 @@ mod tests {
             ..Outcome::default()
         };
         assert_eq!(not_made(&present), BTreeSet::from(["new".into()]));
+    }
+
+    #[test]
+    fn what_is_being_deleted_already_is_no_effect() {
+        let change = |name: &str| NamespaceChange {
+            name: name.into(),
+            before: Some(NamespaceState::default()),
+            after: Some(NamespaceState::default()),
+        };
+        let anchor = AnchorChange { parent: "top".into(), child: "going".into(), is_there: false };
+        let mut outcome = Outcome {
+            namespaces: vec![change("top"), change("going")],
+            anchors: vec![anchor],
+            ..Outcome::default()
+        };
+        let note = without_going(&mut outcome, &["going", "elsewhere"].map(Name::from).into());
+        assert_eq!(note.as_deref(), Some("going is being deleted already"));
+        assert_eq!((outcome.namespaces, outcome.anchors), (vec![change("top")], vec![]));
     }
 
     #[test]
