@@ -63,7 +63,7 @@ impl Document {
             self.quotas.iter().for_each(|it| text.line(quota(it, paint)));
         }
         let at_least = if self.totals_at_least { " (at least)" } else { "" };
-        text.line(format!("\nTotals{at_least}: {}", totals(&self.totals)));
+        text.line(format!("\nTotals{at_least}: {}", totals(&self.totals, self.totals_at_least)));
         if let Some(pending) = self.pending.filter(|it| *it > 0) {
             let writes = if pending == 1 { "write" } else { "writes" };
             let pending =
@@ -93,9 +93,13 @@ impl Document {
             "create" => text.line(format!("  {name} would be created")),
             "delete" => {
                 let within = self.objects.iter().filter(|object| object.namespace == *name).count();
-                let at_least = if it.is_unread { "at least " } else { "" };
+                let count = match (it.is_unread, within) {
+                    (true, 0) => "unknown".to_owned(),
+                    (true, _) => format!("at least {within}"),
+                    (false, _) => within.to_string(),
+                };
                 let line = format!(
-                    "  {name} would be deleted, with everything in it (objects of propagated kinds: {at_least}{within})"
+                    "  {name} would be deleted, with everything in it (objects of propagated kinds: {count})"
                 );
                 text.line(paint.ink(Ink::Bad, &line));
             }
@@ -180,14 +184,20 @@ fn quota(quota: &Quota, paint: Paint) -> String {
     line
 }
 
-fn totals(totals: &Totals) -> String {
+/// `at_least` means that there may be more. If no object is known, nothing is said about objects.
+fn totals(totals: &Totals, at_least: bool) -> String {
+    let Totals { objects_created, objects_updated, objects_overwritten, objects_deleted, .. } = totals;
+    let objects = if at_least
+        && objects_created + objects_updated + objects_overwritten + objects_deleted == 0
+    {
+        "unknown".to_owned()
+    } else {
+        format!(
+            "{objects_created} created, {objects_updated} updated, {objects_overwritten} overwritten, {objects_deleted} deleted"
+        )
+    };
     format!(
-        "objects: {} created, {} updated, {} overwritten, {} deleted; namespaces: {} created, {} deleted, {} changed; \
-         labels: {} changed.",
-        totals.objects_created,
-        totals.objects_updated,
-        totals.objects_overwritten,
-        totals.objects_deleted,
+        "objects: {objects}; namespaces: {} created, {} deleted, {} changed; labels: {} changed.",
         totals.namespaces_created,
         totals.namespaces_deleted,
         totals.namespaces_changed,
@@ -306,8 +316,10 @@ Independently of this change, the controller has 2 writes left to do.
     fn what_is_not_read_may_be_more() {
         let mut gone = namespace("gone", "delete");
         gone.is_unread = true;
+        let mut hidden = namespace("hidden", "delete");
+        hidden.is_unread = true;
         let document = Document {
-            namespaces: vec![gone, namespace("seen", "delete")],
+            namespaces: vec![gone, hidden, namespace("seen", "delete")],
             objects: vec![object("gone", "delete", None)],
             totals_at_least: true,
             ..Document::default()
@@ -315,8 +327,9 @@ Independently of this change, the controller has 2 writes left to do.
         let text = document.effects(Paint::NONE);
         for line in [
             "  gone would be deleted, with everything in it (objects of propagated kinds: at least 1)\n",
+            "  hidden would be deleted, with everything in it (objects of propagated kinds: unknown)\n",
             "  seen would be deleted, with everything in it (objects of propagated kinds: 0)\n",
-            "\nTotals (at least): objects: 0 created",
+            "\nTotals (at least): objects: unknown; namespaces: 0 created",
         ] {
             assert!(text.contains(line), "{line}: {text}");
         }
