@@ -71,11 +71,13 @@ pub(super) async fn check(session: &Session, settings: &SharedSettings, now: Tim
         Err(problem) => Finding::unread("lease", &problem),
     };
     let leads = lease.level == Level::Ok;
+    // Without Deployments, but with a program that works, both may run elsewhere.
+    let is_elsewhere = (leads || answers) && matches!((&controller, &of_webhook), (Ok(None), Ok(None)));
     for (name, found, runs) in
         [(names::CONTROLLER_DEPLOYMENT, controller, leads), (names::WEBHOOK_DEPLOYMENT, of_webhook, answers)]
     {
         findings.push(match found {
-            Ok(found) => deployment(name, namespace, found.as_ref(), runs),
+            Ok(found) => deployment(name, namespace, found.as_ref(), (runs, is_elsewhere)),
             Err(problem) => Finding::unread(format!("deployment {name}"), &problem),
         });
     }
@@ -273,13 +275,24 @@ fn answered(answer: Result<(), Problem>, namespace: &str) -> Finding {
     }
 }
 
-/// `runs` means that the program works wherever it is.
-fn deployment(name: &str, namespace: &str, found: Option<&Deployment>, runs: bool) -> Finding {
+/// `runs` means that the program works wherever it is, and `may_run` that it may be elsewhere.
+fn deployment(
+    name: &str,
+    namespace: &str,
+    found: Option<&Deployment>,
+    (runs, may_run): (bool, bool),
+) -> Finding {
     let subject = format!("deployment {name}");
     let Some(found) = found else {
         let text = format!("is not in namespace {namespace}");
         if runs {
             return Finding::note(subject, format!("{text}; the program runs elsewhere"));
+        }
+        if may_run {
+            return Finding::note(
+                subject,
+                format!("{text}; the program may run elsewhere, and does not work there"),
+            );
         }
         return Finding::wrong(
             subject,
@@ -450,11 +463,13 @@ mod tests {
             let it: Deployment = of(json!({
                 "spec": { "replicas": wanted, "selector": {}, "template": {} }, "status": { "readyReplicas": ready },
             }));
-            deployment("d", "n", Some(&it), true).level
+            deployment("d", "n", Some(&it), (true, true)).level
         };
         assert_eq!((of(2, 2), of(2, 1), of(0, 0)), (Level::Ok, Level::Wrong, Level::Wrong));
-        assert_eq!(deployment("d", "n", None, false).level, Level::Wrong);
-        assert_eq!(deployment("d", "n", None, true).level, Level::Note, "it works without one");
+        assert_eq!(deployment("d", "n", None, (false, false)).level, Level::Wrong);
+        assert_eq!(deployment("d", "n", None, (true, true)).level, Level::Note, "it works without one");
+        let hangs = deployment("d", "n", None, (false, true));
+        assert!(hangs.level == Level::Note && hangs.text.contains("may run elsewhere"), "{hangs:?}");
     }
 
     #[test]

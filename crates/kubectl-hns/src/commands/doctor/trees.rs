@@ -274,10 +274,25 @@ fn remedy(
             } else {
                 "Solve what the message says; the controller tries again"
             };
-            format!("{what}. `kubectl hns explain KIND/NAME -n {name}` shows the reason for one object.")
+            let (object, place) = first_object(message, name).unwrap_or_else(|| ("KIND/NAME".to_owned(), name));
+            format!("{what}. `kubectl hns explain {object} -n {place}` shows the reason for one object.")
         }
         _ => format!("`kubectl hns describe {name}` shows all conditions and the recent events."),
     }
+}
+
+/// The first object that a condition of the namespace `name` is about, as KIND/NAME, and its namespace. `None` if its name cannot be
+/// part of a command line.
+fn first_object<'a>(message: &'a str, name: &'a str) -> Option<(String, &'a str)> {
+    let (_, line) = message.split_once(": ")?;
+    let (place, line) = match line.strip_prefix("in namespace \"") {
+        Some(line) => line.split_once("\", ")?,
+        None => (name, line),
+    };
+    let (resource, line) = line.split_once(" \"")?;
+    let (object, _) = line.split_once("\": ")?;
+    let is_plain = |it: char| it.is_ascii_alphanumeric() || ".-_:".contains(it);
+    (resource.chars().chain(object.chars()).all(is_plain)).then(|| (format!("{resource}/{object}"), place))
 }
 
 fn anchors(structure: &Structure, settings: &Settings) -> Vec<Finding> {
@@ -535,7 +550,17 @@ mod tests {
         let said =
             |message: &str| remedy(("CannotPropagateObject", message), "n", (&Structure::default(), true));
         assert!(said("secrets \"s\": exceeded quota: q").contains("raise it"));
-        assert!(said("These objects stand in the way of others from above: x").contains("Rename or delete"));
+        let said_of =
+            |objects: &str| said(&format!("These objects stand in the way of others from above: {objects}"));
+        let conflict =
+            said_of("in namespace \"low\", configmaps \"c1\": x; in namespace \"n\", secrets \"s\": y");
+        assert!(
+            conflict.contains("Rename or delete") && conflict.contains("configmaps/c1 -n low`"),
+            "{conflict}"
+        );
+        let failed = said("These objects could not be written or removed: jobs.batch \"j\": no");
+        assert!(failed.contains("explain jobs.batch/j -n n`"), "{failed}");
+        assert!(said_of("roles \"a b\": x").contains("explain KIND/NAME -n n`"));
         assert!(said("too rich").starts_with("Solve what the message says"));
     }
 
