@@ -298,8 +298,16 @@ pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, Invalid> {
     };
     serde_path_to_error::deserialize(value).map_err(|error| {
         let path = error.path().to_string();
-        Invalid::new(if path == "." { "" } else { &path }, error.inner())
+        Invalid::new(if path == "." { "" } else { &path }, plain(&error.inner().to_string()))
     })
+}
+
+/// The message of the parser in words of YAML.
+fn plain(reason: &str) -> String {
+    if reason.starts_with("missing field `version`") {
+        return "the key `version` is missing; the only version is v1: `version: v1`".to_owned();
+    }
+    reason.replace("unknown variant", "unknown value").replace("expected a sequence", "expected a list")
 }
 
 fn each<T>(
@@ -386,22 +394,26 @@ propagation:
                 "\"(\": it is no regular expression: unclosed group",
             ),
             ("- v1", "", "expected keys with values"),
-            ("{}", "", "missing field `version`"),
-            ("version: v2", "version", "unknown variant `v2`"),
+            ("{}", "", "the key `version` is missing"),
+            ("version: v2", "version", "unknown value `v2`, expected `v1`"),
             (
                 "{version: v1, excludedNamespace: [a]}",
                 "excludedNamespace",
                 "unknown field `excludedNamespace`",
             ),
             ("{version: v1, propagation: {x: 1}}", "propagation.x", "unknown field `x`"),
-            ("{version: v1, excludedNamespaces: a}", "excludedNamespaces", "expected a sequence"),
+            (
+                "{version: v1, excludedNamespaces: a}",
+                "excludedNamespaces",
+                "invalid type: string \"a\", expected a list",
+            ),
             ("{version: v1, excludedNamespaces: [a, A]}", "excludedNamespaces", "\"A\": not the name"),
             ("{version: v1, initialAdmin: {enabled: 1}}", "initialAdmin.enabled", "expected a boolean"),
             ("{version: v1, initialAdmin: {clusterRole: a/b}}", "initialAdmin.clusterRole", "\"a/b\""),
             (
                 "{version: v1, hierarchicalQuotas: {failurePolicy: fail}}",
                 "hierarchicalQuotas.failurePolicy",
-                "unknown variant `fail`, expected `Ignore` or `Fail`",
+                "unknown value `fail`, expected `Ignore` or `Fail`",
             ),
             ("{version: v1, includedNamespaceRegex: a)|(b}", "includedNamespaceRegex", "a)|(b"),
             (

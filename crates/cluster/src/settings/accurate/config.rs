@@ -193,7 +193,7 @@ namingPolicies:
             ("{", "", "not YAML"),
             ("labelkeys: []", "labelkeys", "unknown field `labelkeys`"),
             ("labelKeys: []\nlabelKeys: [a]", "", "duplicate"),
-            ("labelKeys: a", "labelKeys", "expected a sequence"),
+            ("labelKeys: a", "labelKeys", "expected a list"),
             ("labelKeys: [1]", "labelKeys[0]", "expected a string"),
             ("watches: [{group: a, resource: b}]", "watches[0].resource", "unknown field `resource`"),
             ("watches: [{kind: Secret}]", "watches[0]", "expected version and kind"),
