@@ -144,9 +144,13 @@ fn anchors(
     let invalid = |why: &dyn std::fmt::Display| Failure::new(format!("Error: {path} is invalid: {why}"));
     let documents: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|error| invalid(&error))?;
     let mut anchors = Vec::new();
-    for document in documents.into_iter().filter(|it| !it.is_null()) {
+    for (place, document) in documents.into_iter().enumerate().filter(|(_, it)| !it.is_null()) {
         if document["kind"] != "SubnamespaceAnchor" {
-            return Err(invalid(&format!("{} is no SubnamespaceAnchor", document["kind"])));
+            let (kind, name) = (&document["kind"], &document["metadata"]["name"]);
+            let place = place + 1;
+            return Err(invalid(&format!(
+                "document {place} (kind {kind}, name {name}) is no SubnamespaceAnchor; remove it from the file"
+            )));
         }
         let mut anchor: SubnamespaceAnchor =
             serde_json::from_value(document.clone()).map_err(|error| invalid(&error))?;
@@ -338,6 +342,11 @@ fn could_not(
             path.display()
         ));
     }
+    if found.is_some_and(|it| it.state() == Some(anchor_states::OK)) {
+        return failure.with_hint(format!(
+            "{child} is a subnamespace of {parent} already: `kubectl hns describe {child}` shows it."
+        ));
+    }
     if exists(problem) {
         return failure.with_hint(format!(
             "Choose another name. `kubectl hns describe {parent}` shows the subnamespaces of {parent}."
@@ -393,6 +402,9 @@ mod tests {
         };
         let exists = "admission webhook \"w\" denied the request: subnamespaceanchors.hnc.x-k8s.io \"x\" already exists";
         assert!(hint(409, exists, None).unwrap().contains("`kubectl hns describe p`"));
+        let mut there = anchor(&json!({}), &json!({}));
+        there.status.get_or_insert_default().status = Some(anchor_states::OK.to_owned());
+        assert!(hint(409, exists, Some(&there)).unwrap().starts_with("x is a subnamespace of p already"));
         let ends = anchor(&json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" }), &json!({}));
         assert!(hint(409, exists, Some(&ends)).unwrap().starts_with("The anchor x in p is being deleted"));
         let taken = "namespace \"x\" exists already and is not a subnamespace of \"p\"; choose another name";
@@ -472,6 +484,9 @@ mod tests {
             anchors("", Path::new("-"), (None, "d")).unwrap_err().text,
             "Error: no SubnamespaceAnchor was given: standard input is empty"
         );
+        let mixed = format!("{anchor}---\nkind: ConfigMap\nmetadata: {{ name: c }}\n");
+        let mixed = read(&mixed, None).unwrap_err().text;
+        assert!(mixed.contains("document 2 (kind \"ConfigMap\", name \"c\") is no"), "{mixed}");
         for wrong in ["a: [", "kind: X"] {
             assert!(read(wrong, None).unwrap_err().text.starts_with("Error: f.yaml is invalid: "), "{wrong}");
         }
