@@ -90,13 +90,17 @@ pub(crate) async fn run(
     {
         notes.push(quotas::DISABLED.to_owned());
     }
-    // As with kubectl, data is an empty list.
-    let may_be_empty = arguments.output.is_some() && missing.is_none();
-    if quotas.is_empty() && !may_be_empty {
+    // As with kubectl, data is an empty list, and that there are none is no error.
+    let is_data = arguments.output.is_some() && missing.is_none();
+    if quotas.is_empty() && !is_data {
         for note in &notes {
             terminal.note(note);
         }
-        return Err(missing.unwrap_or_else(|| none_found(everywhere, is_partial, namespace)));
+        let Some(missing) = missing else {
+            terminal.fail(&none_found(everywhere, is_partial, namespace));
+            return Ok(());
+        };
+        return Err(missing);
     }
     show(&quotas, arguments, session, terminal).await?;
     for note in &notes {
@@ -105,7 +109,7 @@ pub(crate) async fn run(
     missing.map_or(Ok(()), Err)
 }
 
-/// The failure if there are no quotas; `is_partial` means that only those of one namespace could be listed.
+/// What is printed if there are no quotas; `is_partial` means that only those of one namespace could be listed.
 fn none_found(everywhere: bool, is_partial: bool, namespace: &str) -> Failure {
     match (everywhere, is_partial) {
         (true, true) => {
