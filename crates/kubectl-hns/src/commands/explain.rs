@@ -106,7 +106,10 @@ pub(crate) async fn run(
             object_states.kind.group_resource(),
             subject.name
         );
-        notes.extend(accurate_trees::note(session, fact, &command).await);
+        // It is printed first: what follows is about HNC's hierarchy only.
+        if let Some(note) = accurate_trees::note(session, fact, &command).await {
+            terminal.note(&note);
+        }
     }
     if let Some(explanation) = &mut explanation {
         explanation.annotations = annotations(session, &object_states, explanation).await;
