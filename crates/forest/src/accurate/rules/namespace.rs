@@ -240,14 +240,14 @@ impl<'a> Review<'a> {
         if self.request.is_subnamespace {
             return Err(in_hnc(name));
         }
+        not_in_hnc(self.forest, name)?;
         if self.forest.is_marked_by_hnc(name) {
             return Err(forbidden(format!(
                 "the HierarchyConfiguration of namespace {name:?} sets labels or annotations, which those of accurate.cybozu.com would \
                  replace; remove its spec.labels and spec.annotations first"
             )));
         }
-        let upstream = new.edge().map(|(_, name)| name);
-        [Some(name), upstream].into_iter().flatten().try_for_each(|name| not_in_hnc(self.forest, name))
+        new.edge().map_or(Ok(()), |(_, upstream)| not_in_hnc(self.forest, upstream))
     }
 
     /// The namespace becomes one that others already name.
