@@ -116,10 +116,15 @@ fn deleted(mut preview: Preview, intents: &[Intent]) -> (BTreeSet<Name>, Option<
     (gone.map(|it| it.name.clone()).collect(), refusal)
 }
 
+/// The children that are not being deleted already.
+fn staying(forest: &Forest, name: &Name) -> Vec<Name> {
+    forest.children(name).into_iter().filter(|child| !forest.is_terminating(child)).collect()
+}
+
 impl Consequences {
     fn new((parent, child): (&str, &str), forest: Forest, intents: &[Intent]) -> Self {
         let children: BTreeMap<Name, Vec<Name>> =
-            forest.names().map(|name| (name.clone(), forest.children(name))).collect();
+            forest.names().map(|name| (name.clone(), staying(&forest, name))).collect();
         let (deleted, refusal) = deleted(Preview::new(forest), intents);
         let below = deleted.iter().filter_map(|name| children.get(name)).flatten();
         let orphaned = below.filter(|name| !deleted.contains(*name)).cloned().collect();
@@ -174,7 +179,9 @@ mod tests {
     use crate::structure::tests::sketch;
 
     fn deleting(allows: bool) -> Consequences {
-        let mut structure = sketch(&["a", "[s] b < a", "[s] c < b", "full < b", "below < full", "other < a"]);
+        let mut structure =
+            sketch(&["a", "[s] b < a", "[s] c < b", "full < b", "below < full", "going < b", "other < a"]);
+        structure.namespaces.get_mut("going").unwrap().terminating = true;
         for (parent, child) in [("a", "b"), ("b", "c")] {
             let name = child.into();
             structure.anchors.push((parent.into(), AnchorFact { name, ..AnchorFact::default() }));
