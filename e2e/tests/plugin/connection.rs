@@ -61,7 +61,7 @@ async fn without_n_the_namespace_is_the_context_s() {
     std::fs::write(anchors.path(), documents.replace("SubnamespaceAnchor", "Secret")).unwrap();
     let secret = plugin(&format!("create -f {}", anchors.path().display()), &variables).await.unwrap();
     secret.fails(&format!(
-        "Error: {} is invalid: \"Secret\" is no SubnamespaceAnchor",
+        "Error: {} is invalid: document 1 (kind \"Secret\", name \"c-six\") is no SubnamespaceAnchor",
         anchors.path().display()
     ));
     let written = async |text: &str| {

@@ -18,7 +18,7 @@ async fn a_subnamespace_is_made_shown_and_deleted() {
         .says("Successfully created \"cd-web\" subnamespace anchor in \"cd-team\" namespace\n");
     let twice = live.hns("create cd-team -n cd-org").await;
     twice.fails("\nCould not create subnamespace anchor.\nReason: admission webhook \"subnamespaceanchors.hnc.x-k8s.io\" denied the request: subnamespaceanchors.hnc.x-k8s.io \"cd-team\" already exists\n");
-    assert!(twice.stderr.contains("Choose another name"), "the way out: {twice:?}");
+    assert!(twice.stderr.contains("cd-team is a subnamespace of cd-org already"), "the way out: {twice:?}");
     let tree = "cd-org\n└── [s] cd-team\n    └── [s] cd-web\n\n[s] indicates subnamespaces\n";
     eventually("the tree is drawn", PATIENCE, async || {
         let seen = live.hns("tree cd-org").await;
