@@ -1,10 +1,12 @@
 //! The texts of HNC's objects and messages for what the core knows.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::core::destination::{Unparsable, Withheld};
 use crate::core::kind::{Kind, Mode, OnConflict};
 use crate::core::managed::Unmanaged;
+use crate::core::name::Name;
 use crate::core::selector::shortened;
 use crate::core::text::shown;
 use crate::core::tree::Illegal;
@@ -28,6 +30,18 @@ impl fmt::Display for Mode {
             Self::Ignore => "Ignore",
         })
     }
+}
+
+/// How many namespaces a message names; it counts the rest.
+const NAMED: usize = 20;
+
+/// The first names, and the number of the others.
+pub(crate) fn listed(names: &BTreeSet<&Name>) -> String {
+    let mut words: Vec<String> = names.iter().take(NAMED).map(|name| format!("{name:?}")).collect();
+    if let Some(more) = names.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        words.push(format!("and {more} more"));
+    }
+    words.join(", ")
 }
 
 /// How to resolve conflicts of objects of these kinds, in every message about one. As a clause. The configuration takes no

@@ -17,6 +17,7 @@ use crate::dialects::Forest;
 use crate::hnc::anchor::AnchorState;
 use crate::hnc::keys;
 use crate::hnc::quota::exceeded_by_move;
+use crate::hnc::words::listed;
 
 #[cfg(test)]
 mod tests;
@@ -311,8 +312,7 @@ impl Review<'_> {
         }
         let is_sub = |it: &&Id| self.forest.subnamespace_of(**it).is_some();
         let (subs, full): (Vec<&Id>, Vec<&Id>) = self.forest.downstream(id).iter().partition(is_sub);
-        let listed =
-            |ids: &[&Id]| ids.iter().map(|it| &**self.forest.name(**it)).collect::<Vec<_>>().join(", ");
+        let listed = |ids: &[&Id]| listed(&ids.iter().map(|id| self.forest.name(**id)).collect());
         let with = match (&*subs, &*full) {
             ([], []) => " with its subnamespaces".to_owned(),
             ([], _) => String::new(),

@@ -17,10 +17,7 @@ use crate::hnc::exclusion::{Traits, exclusion};
 use crate::hnc::plan::wanted_labels;
 use crate::hnc::rules::hierarchy::structure_is_known;
 use crate::hnc::rules::{Check, Denial, Operation, Question, Verdict, WaitFor};
-use crate::hnc::words::way_out;
-
-/// How many namespaces a message names; it counts the rest.
-const NAMED: usize = 20;
+use crate::hnc::words::{listed, way_out};
 
 /// The parts of an object that decide where it propagates.
 #[derive(Debug, PartialEq)]
@@ -161,13 +158,4 @@ impl Review<'_> {
         let old = old.as_ref().filter(|_| *operation == Operation::Update)?;
         Some(Traffic::of(self.forest, kind, name, old))
     }
-}
-
-/// The first names, and the number of the others.
-fn listed(names: &BTreeSet<&Name>) -> String {
-    let mut words: Vec<String> = names.iter().take(NAMED).map(|name| format!("{name:?}")).collect();
-    if let Some(more) = names.len().checked_sub(NAMED).filter(|more| *more > 0) {
-        words.push(format!("and {more} more"));
-    }
-    words.join(", ")
 }
