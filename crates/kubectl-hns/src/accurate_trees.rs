@@ -56,7 +56,13 @@ async fn list(session: &Session, within: Option<&str>) -> Result<Vec<(Name, SubN
 }
 
 fn unlisted(problem: &Problem) -> Failure {
-    Failure::because("SubNamespaces cannot be listed", problem)
+    let failure = Failure::because("SubNamespaces cannot be listed", problem);
+    if problem.is_not_installed() {
+        return failure.with_hint(
+            "The cluster does not serve accurate.cybozu.com/v2: `kubectl hns doctor` says how to install the definition.",
+        );
+    }
+    failure
 }
 
 /// An empty forest with these settings, in which Accurate's API is enabled.

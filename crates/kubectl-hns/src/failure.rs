@@ -189,6 +189,9 @@ impl Problem {
             {
                 WEBHOOK_LACKS_RIGHT
             }
+            _ if self.is_temporary() && self.to_string().contains("CustomResourceDefinition") => {
+                "`kubectl hns doctor` says which definition is missing."
+            }
             _ if self.is_temporary() => TEMPORARY,
             Self::Refused(status) if status.message.contains("already exists") => {
                 "Choose another name, or show the existing namespace with `kubectl hns describe`."

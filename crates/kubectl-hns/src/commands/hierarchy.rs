@@ -126,9 +126,14 @@ pub(super) fn stays(name: &str, namespace: &ObjectMeta) -> Result<(), Failure> {
     if namespace.deletion_timestamp.is_none() {
         return Ok(());
     }
-    Err(Failure::new(format!("Error: {name} is being deleted")).with_hint(format!(
+    Err(is_going(name))
+}
+
+/// The failure because a namespace is being deleted.
+pub(super) fn is_going(name: &str) -> Failure {
+    Failure::new(format!("Error: {name} is being deleted")).with_hint(format!(
         "A deletion cannot be undone. `kubectl hns describe {name}` shows what it waits for."
-    )))
+    ))
 }
 
 /// The fields of `spec` in the object.

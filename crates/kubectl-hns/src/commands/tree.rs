@@ -103,6 +103,10 @@ pub(crate) async fn run(
             "Error: --all-namespaces (-A) draws all trees, so no namespace can be named with it",
         ));
     }
+    if arguments.show_copies.is_some() && arguments.output == Some(Form::Name) {
+        return Err(Failure::new("Error: -o name prints the namespaces of the trees, so --show-copies cannot be used with it")
+            .with_hint("`kubectl hns explain KIND/NAME -n NAMESPACE -o name` prints the namespaces that have the object."));
+    }
     let mut last = None;
     loop {
         let (trees, notes) = read(arguments, session).await?;

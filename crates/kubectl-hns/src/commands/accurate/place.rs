@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DynamicObject, PostParams};
 
 use super::failed;
-use crate::commands::relocation;
+use crate::commands::{hierarchy, relocation};
 use crate::failure::Problem;
 use crate::session::Session;
 use crate::{Failure, optimistic};
@@ -90,6 +90,14 @@ pub(super) enum Mode {
 pub(super) async fn read(session: &Session, name: &str) -> Result<Place, Failure> {
     let found = session.call(session.all::<Namespace>().get_metadata(name)).await;
     found.map(|it| Place::of(&it.metadata)).map_err(|problem| unreadable(name, &problem))
+}
+
+/// The same of a namespace that is to be moved. One that is being deleted would be created anew, and empty, after the move.
+pub(super) async fn to_move(session: &Session, name: &str) -> Result<Place, Failure> {
+    let found = session.call(session.all::<Namespace>().get_metadata(name)).await;
+    let metadata = found.map_err(|problem| unreadable(name, &problem))?.metadata;
+    hierarchy::stays(name, &metadata)?;
+    Ok(Place::of(&metadata))
 }
 
 /// Changes the place of a namespace to what `next` makes of it, and returns whether it was another one before. If the namespace is

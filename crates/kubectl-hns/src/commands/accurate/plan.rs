@@ -145,7 +145,7 @@ async fn delete(arguments: &sub::Delete, session: &Session) -> Result<Change, Fa
 
 async fn move_to(arguments: &relocation::Move, session: &Session) -> Result<Change, Failure> {
     let relocation::Move { namespace: name, parent: to, leave_original } = arguments;
-    let place = place::read(session, name).await?;
+    let place = place::to_move(session, name).await?;
     let from = relocation::parent_of(session, &place, (name, to)).await?;
     let earlier = relocation::unfinished(&place, Some(to)).filter(|_| !leave_original);
     let mut change = Change { namespaces: vec![name.clone(), to.clone(), from.clone()], ..Change::default() };
@@ -165,7 +165,7 @@ async fn move_to(arguments: &relocation::Move, session: &Session) -> Result<Chan
 
 async fn graft(arguments: &relocation::Graft, session: &Session) -> Result<Change, Failure> {
     let relocation::Graft { namespace: name, parent: to } = arguments;
-    let place = place::read(session, name).await?;
+    let place = place::to_move(session, name).await?;
     let next = relocation::grafted(&place, name, to)?;
     let exists = forms::get(session, to, name).await?.is_some();
     let earlier = relocation::unfinished(&place, Some(to)).map(|earlier| deleted(&earlier.namespace, name));
@@ -180,7 +180,7 @@ async fn graft(arguments: &relocation::Graft, session: &Session) -> Result<Chang
 
 async fn cut(arguments: &relocation::Cut, session: &Session) -> Result<Change, Failure> {
     let name = &arguments.namespace;
-    let place = place::read(session, name).await?;
+    let place = place::to_move(session, name).await?;
     let earlier = relocation::unfinished(&place, None).map(|earlier| deleted(&earlier.namespace, name));
     let mut change = Change {
         namespaces: vec![name.clone()],

@@ -61,7 +61,7 @@ pub(crate) struct Cut {
 
 pub(crate) async fn move_to(arguments: &Move, session: &Session, terminal: &Terminal) -> Done {
     let Move { namespace: name, parent: to, leave_original } = arguments;
-    let place = place::read(session, name).await?;
+    let place = place::to_move(session, name).await?;
     let from = parent_of(session, &place, (name, to)).await?;
     if let Some(earlier) = unfinished(&place, Some(to)) {
         let earlier = (!leave_original).then_some(earlier);
@@ -99,7 +99,7 @@ pub(crate) async fn move_to(arguments: &Move, session: &Session, terminal: &Term
 
 pub(crate) async fn graft(arguments: &Graft, session: &Session, terminal: &Terminal) -> Done {
     let Graft { namespace: name, parent: to } = arguments;
-    let place = place::read(session, name).await?;
+    let place = place::to_move(session, name).await?;
     if let Some(earlier) = unfinished(&place, Some(to)) {
         finish((session, terminal), name, Some(earlier)).await.map_err(Failure::resumable)?;
     }
@@ -119,7 +119,7 @@ pub(crate) async fn graft(arguments: &Graft, session: &Session, terminal: &Termi
 
 pub(crate) async fn cut(arguments: &Cut, session: &Session, terminal: &Terminal) -> Done {
     let name = &arguments.namespace;
-    let place = place::read(session, name).await?;
+    let place = place::to_move(session, name).await?;
     let earlier = unfinished(&place, None);
     let Some(from) = &place.parent else {
         let Some(earlier) = earlier else { return Err(not_to_cut(&place, name)) };

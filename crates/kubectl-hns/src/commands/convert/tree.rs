@@ -13,6 +13,7 @@ use hns_api::annotations::SUBNAMESPACE_OF;
 use forest::{Name, NamespaceFact};
 
 use crate::Failure;
+use crate::commands::hierarchy;
 
 /// A namespace below another, in either hierarchy, with that parent.
 type Place = (Name, Name);
@@ -86,6 +87,11 @@ impl Tree {
             .with_hint("Name the root of its tree, which `kubectl accurate list` shows."));
         }
         let below = cluster.below(&seen.name);
+        for name in std::iter::once(&seen.name).chain(below.iter().map(|(name, _)| name)) {
+            if cluster.namespaces.get(name).is_some_and(|it| it.terminating) {
+                return Err(hierarchy::is_going(name));
+            }
+        }
         let tree = Self { root: seen.name.clone(), steps: cluster.steps(seen, &below), below };
         let leaves =
             |it: &Step| matches!(it, Step::Pass { .. } | Step::Release { .. } | Step::DeleteForm { .. });

@@ -275,7 +275,8 @@ fn a_missing_parents_name_needs_the_consent_of_its_orphans() {
 #[test]
 fn row_6_an_anchor_goes_with_its_leaf() {
     const HAS_CHILDREN: &[&str] = &["\"c\" has children", "allowCascadingDeletion"];
-    const FULL: &[&str] = &["\"c\" has children; set spec.allow", "to delete it; these full", "PARENT): \"x\""];
+    const FULL: &[&str] =
+        &["\"c\" has children; set spec.allow", "to delete it; these full", "PARENT): \"x\""];
     const BOTH: &[&str] =
         &["to delete it with these subnamespaces: \"x\"; these full namespaces would stay", "): \"y\""];
     check_all([
