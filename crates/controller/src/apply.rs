@@ -234,8 +234,9 @@ where
     answer
 }
 
-/// The same for a patch with fields that users change too. After a conflict, `look` reads the object: its version, or `None` if the patch
-/// would undo what a user has changed since it was planned. Then the conflict stays, and the plan is made again.
+/// The same for a patch with fields that users change too. After a conflict, `look` reads the object: the metadata with which to send the
+/// patch again, or `None` if it would undo what a user has changed since it was planned. Then the conflict stays, and the plan is made
+/// again.
 async fn where_unmoved<T, R, L>(
     patch: &mut Value,
     send: impl Fn(Value) -> R,
@@ -243,7 +244,7 @@ async fn where_unmoved<T, R, L>(
 ) -> kube::Result<T>
 where
     R: Future<Output = kube::Result<T>>,
-    L: Future<Output = kube::Result<Option<Version>>>,
+    L: Future<Output = kube::Result<Option<serde_json::Map<String, Value>>>>,
 {
     let mut answer = send(patch.clone()).await;
     for repetition in 1..=REPETITIONS {
@@ -252,9 +253,8 @@ where
         }
         let Some(now) = look().await? else { break };
         if let Some(metadata) = patch["metadata"].as_object_mut() {
-            if repetition < REPETITIONS {
-                metadata.insert("resourceVersion".to_owned(), json!(now.resource_version));
-            } else {
+            metadata.extend(now);
+            if repetition == REPETITIONS {
                 metadata.remove("resourceVersion");
             }
         }

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::scene::{
-    BINDINGS, CREATED_BY, FORMS, FROM, MANAGED, PROPAGATE, QUOTAS, TYPE, annotation, at, label, namespace,
-    path, scene, send,
+    BINDINGS, CREATED_BY, FORMS, FROM, MANAGED, PROPAGATE, QUOTAS, TEMPLATE, TYPE, annotation, at, label,
+    namespace, path, scene, send,
 };
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -250,4 +250,33 @@ async fn usage_recorded_before_a_quota_becomes_a_copy_does_not_count() {
     scene.copied(QUOTAS, "us-root", "us-sub", "q").await;
     let is_anew = |it: &Value| at(it, "/metadata/uid") != at(&forged, "/metadata/uid");
     scene.until(&place, "is created anew", |it| is_anew(it) && annotation(it, PROPAGATE) == "update").await;
+}
+
+/// Who may only patch a namespace writes into the record of what the controller has applied, so that its next apply would remove that.
+#[tokio::test]
+async fn a_forged_record_of_what_was_applied_removes_no_label_of_the_hierarchies() {
+    let scene = scene().await;
+    scene.create_namespace("mf-template", json!({ TYPE: "template", "team": "red" })).await;
+    scene.create_namespace("mf-root", json!({ TYPE: "root", TEMPLATE: "mf-template" })).await;
+    scene.until(&namespace("mf-root"), "is labelled", |it| label(it, "team") == "red").await;
+    let tenant = scene.tenant("mf-tenant", "mf-root").await;
+    let guarded = [TYPE, TEMPLATE, "hnc.x-k8s.io/included-namespace", "mf-root.tree.hnc.x-k8s.io/depth"];
+    let has_all = |it: &Value| guarded.iter().all(|key| label(it, key).is_string());
+    let before = scene.until(&namespace("mf-root"), "has all labels", has_all).await;
+    for round in 0..20 {
+        let keys = guarded.iter().chain(&["team"]).map(|key| (format!("f:{key}"), json!({})));
+        let keys: serde_json::Map<_, _> = keys.collect();
+        let forged = json!({ "metadata": {
+            "labels": { "team": format!("x{round}") },
+            "managedFields": [{
+                "manager": "accurate-controller", "operation": "Apply", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z",
+                "fieldsType": "FieldsV1", "fieldsV1": { "f:metadata": { "f:labels": keys } },
+            }],
+        } });
+        send(&tenant, "PATCH", &namespace("mf-root"), forged).await.unwrap();
+        let after = scene.until(&namespace("mf-root"), "is applied", |it| label(it, "team") == "red").await;
+        for key in guarded {
+            assert_eq!(label(&after, key), label(&before, key), "{key} in round {round}");
+        }
+    }
 }

@@ -17,7 +17,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::{DynamicObject, PartialObjectMeta};
 use kube::{Client, CustomResourceExt};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::copies::NO_MANAGERS;
 use super::outcome::{Outcome, WriteResult, is_too_large};
@@ -91,10 +91,12 @@ impl AccurateWriter<'_> {
             Err(kube::Error::Api(status)) if is_too_large(&status.message) => {
                 let managers = managers_of(self.client, self.namespace).await?;
                 let emptied = self.set_managers(version, managers).await?;
-                let now = has_edge(emptied.labels.as_ref(), edge).then(|| ingest::version(&emptied));
                 // If it has moved, this is a conflict.
-                let named = &now.as_ref().unwrap_or(version).resource_version;
-                object["metadata"]["resourceVersion"] = json!(named);
+                if let Some(metadata) =
+                    object["metadata"].as_object_mut().filter(|_| has_edge(emptied.labels.as_ref(), edge))
+                {
+                    metadata.extend(at_present(metadata, &emptied));
+                }
                 self.apply(&mut object, edge).await
             }
             applied => applied,
@@ -122,9 +124,10 @@ impl AccurateWriter<'_> {
     /// The labels are those of one place, and name it. So nothing is applied to a namespace that has another place by now.
     async fn apply(&self, object: &mut Value, edge: &Edge) -> Result<Fact, kube::Error> {
         let send = |object| self.patch(apply_params(), Patch::Apply(object));
+        let planned = object["metadata"].as_object().cloned().unwrap_or_default();
         let look = || async {
             let live = namespaces(self.client).get_metadata(self.namespace).await?.metadata;
-            Ok(has_edge(live.labels.as_ref(), edge).then(|| ingest::version(&live)))
+            Ok(has_edge(live.labels.as_ref(), edge).then(|| at_present(&planned, &live)))
         };
         let mut applied = where_unmoved(object, send, look).await?;
         if let Some(managers) = without_unknown(&applied) {
@@ -226,6 +229,21 @@ impl AccurateWriter<'_> {
     fn sub_namespaces(&self) -> Api<DynamicObject> {
         Api::namespaced_with(self.client.clone(), self.namespace, &SubNamespace::api_resource())
     }
+}
+
+/// What changes in the planned metadata for the present version of the object. An apply removes what a user has written into the record of
+/// what was applied. So all keys of the hierarchies are applied as they are.
+fn at_present(planned: &Map<String, Value>, live: &ObjectMeta) -> Map<String, Value> {
+    let pairs = |field: &str, live: &Option<Pairs>| {
+        let planned = planned.get(field).and_then(Value::as_object).into_iter().flatten();
+        let planned =
+            planned.filter(|(key, _)| !keys::is_reserved(key)).map(|(key, it)| (key.clone(), it.clone()));
+        let reserved = live.iter().flatten().filter(|(key, _)| keys::is_reserved(key));
+        let reserved = reserved.map(|(key, value)| (key.clone(), json!(value)));
+        (field.to_owned(), Value::Object(planned.chain(reserved).collect()))
+    };
+    let version = ("resourceVersion".to_owned(), json!(ingest::version(live).resource_version));
+    [version, pairs("labels", &live.labels), pairs("annotations", &live.annotations)].into_iter().collect()
 }
 
 fn namespaces(client: &Client) -> Api<PartialObjectMeta<Namespace>> {

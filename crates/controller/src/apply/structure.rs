@@ -166,7 +166,8 @@ impl StructureWriter<'_> {
                 let look = || async {
                     let live = api.get(HIERARCHY_CONFIGURATION).await?;
                     let is_below = live.data["spec"]["parent"] == *spec.parent;
-                    Ok(is_below.then(|| ingest::version(&live.metadata)))
+                    let named = ("resourceVersion".to_owned(), json!(live.metadata.resource_version));
+                    Ok(is_below.then(|| [named].into_iter().collect()))
                 };
                 where_unmoved(&mut patch, merge, look).await
             }

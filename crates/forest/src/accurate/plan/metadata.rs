@@ -2,6 +2,9 @@
 //!
 //! They are applied as one set, so that a key that is not in the set any more is removed if nobody else has set it. A namespace
 //! without an upstream namespace keeps what it had.
+//!
+//! Users can write the record of what was applied. So it removes no key of the hierarchies, which are never applied, but for that of the
+//! parent: keys that the record names stay in the set.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,19 +27,35 @@ const MOST_BYTES: usize = 64 << 10;
 pub(super) fn change(forest: &Forest, settings: &Settings, id: Id) -> Option<Action> {
     let Reach::From(kind, upstream) = reach(forest, id) else { return None };
     let (seen, live) = (forest.lasting_namespace(id)?, forest.labels(id)?);
-    let (labels, annotations) = wanted(forest, settings, [id, upstream], kind)?;
-    let (mut old_labels, mut old_annotations) = (BTreeSet::new(), BTreeSet::new());
+    let (mut labels, mut annotations) = wanted(forest, settings, [id, upstream], kind)?;
+    let (mut old_labels, mut old_annotations) = (Vec::new(), Vec::new());
     if let Some(applied) = forest.accurate().applied(id) {
-        old_labels.extend(&applied.labels);
-        old_annotations.extend(&applied.annotations);
+        old_labels = removable(&applied.labels, &mut labels, |key| live.get(key));
+        old_annotations = removable(&applied.annotations, &mut annotations, |key| seen.annotations.get(key));
     }
     let is_right = labels.iter().all(|(key, value)| live.get(key) == Some(value))
         && annotations.iter().all(|(key, value)| seen.annotations.get(key) == Some(value))
-        && old_labels.into_iter().all(|key| labels.contains_key(&**key))
-        && old_annotations.into_iter().all(|key| annotations.contains_key(&**key));
+        && old_labels.into_iter().all(|key| labels.contains_key(key))
+        && old_annotations.into_iter().all(|key| annotations.contains_key(key));
     let (version, edge) = (seen.version.get(), (kind, forest.name(upstream).clone()));
     let apply = || AccurateAction::ApplyNamespace { version, edge, labels, annotations }.into();
     (!is_right).then(apply)
+}
+
+/// Those of the keys that were applied which an apply may remove. The others are applied as they are.
+fn removable<'a, 'v>(
+    applied: &'a BTreeSet<Box<str>>,
+    wanted: &mut Pairs,
+    live: impl Fn(&str) -> Option<&'v str>,
+) -> Vec<&'a str> {
+    let (kept, old): (Vec<&str>, Vec<&str>) =
+        applied.iter().map(|key| &**key).partition(|key| keys::is_reserved(key));
+    for key in kept {
+        if let Some(value) = live(key) {
+            wanted.entry(key.to_owned()).or_insert_with(|| value.to_owned());
+        }
+    }
+    old
 }
 
 /// All labels and annotations: those of the upstream namespace that flow, those of the `SubNamespace`, which win, and the marks of

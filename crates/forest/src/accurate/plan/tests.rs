@@ -509,6 +509,20 @@ fn labels_and_annotations_come_from_upstream_and_from_the_form() {
     assert_eq!(own(&forest, "s"), Vec::<String>::new());
     forest.apply(applied(&[keys::PARENT, keys::CREATED_BY, "team", "tier"], "3"));
     assert_eq!(own(&forest, "s"), [format!("apply {marks} team=red")]);
+    // A user has written the record.
+    let forged = [keys::PARENT, keys::CREATED_BY, "team", "s.tree.hnc.x-k8s.io/depth", keys::TYPE];
+    let marked = |fact: Fact| match fact {
+        Fact::Namespace(mut seen) => {
+            let tree = [("s.tree.hnc.x-k8s.io/depth", "0")];
+            seen.labels = seen.labels.iter().chain(tree).collect();
+            Fact::Namespace(seen)
+        }
+        fact => fact,
+    };
+    forest.apply(marked(applied(&forged, "4")));
+    assert_eq!(own(&forest, "s"), Vec::<String>::new());
+    forest.apply(marked(applied(&[&forged[..], &["tier"]].concat(), "5")));
+    assert_eq!(own(&forest, "s"), [format!("apply {marks} s.tree.hnc.x-k8s.io/depth=0 team=red")]);
     // An instance has no marks, and a namespace that is cut keeps what it had.
     let forest = draw("t template team=red, i ~t");
     assert_eq!(

@@ -143,6 +143,7 @@ impl Review<'_> {
             }
         };
         self.user_has_authority()?;
+        self.is_there_to_move()?;
         if let Some(parent) = &self.request.new.parent {
             if self.request.old.parent.as_ref() != Some(parent) {
                 not_below_one_that_ends(self.forest, parent)?;
@@ -157,6 +158,32 @@ impl Review<'_> {
             warnings.extend(self.is_frozen(parent));
         }
         self.concluded(warnings)
+    }
+
+    /// The tree labels of a namespace that is being deleted are not written any more, and say where those below it belong once its
+    /// `HierarchyConfiguration` is gone. A live read shows that it is being deleted; where none is below it, what is known is enough.
+    fn is_there_to_move(&self) -> Check {
+        let Request { operation, namespace, .. } = self.request;
+        let Some(id) = self.forest.id(namespace) else { return Ok(()) };
+        if self.way == Way::NewNamespace || *operation == Operation::Delete {
+            return Ok(());
+        }
+        let is_going = self.forest.is_terminating(namespace) || {
+            let question = Question::Namespace(namespace.clone());
+            let is_leaf = self.forest.downstream(id).is_empty();
+            !is_leaf && {
+                all_answered(std::slice::from_ref(&question), self.answers)?;
+                self.answers[&question] == Answer::Terminating
+            }
+        };
+        if !is_going {
+            return Ok(());
+        }
+        Err(Denial::conflict(format!(
+            "namespace {namespace:?} is being deleted, so its parent cannot change any more; to keep the namespaces below it elsewhere, give \
+             each of them another parent"
+        ))
+        .into())
     }
 
     /// An identity that restores backups creates objects as they were, in any order; the controller reports what is out of date.

@@ -44,17 +44,23 @@ fn delete(namespace: &str, old: &str) -> Request {
     request(Operation::Delete, namespace, Some(old).filter(|old| !old.is_empty()), None)
 }
 
-/// See [`dialogue::judge`]. Without an answer in the dialogue, the user is admin of the namespace itself.
+/// See [`dialogue::judge`]. Without an answer in the dialogue, the user is admin of the namespace itself, and it is not being deleted.
 fn judge(
     forest: &mut Forest,
     request: &Request,
     dialogue: &[(&str, Answer)],
     learn: impl FnMut(&mut Forest),
 ) -> Verdict {
-    let of_itself = Question::IsAdmin(request.namespace.clone());
-    let is_given = !dialogue.iter().any(|(text, _)| *text == format!("admin {}", request.namespace));
+    let name = &request.namespace;
+    let may_be_given =
+        [("admin", Question::IsAdmin(name.clone())), ("live", Question::Namespace(name.clone()))];
+    let is_given = |what: &str| {
+        what == "live" && request.operation == Operation::Delete
+            || dialogue.iter().any(|(text, _)| *text == format!("{what} {name}"))
+    };
     let judged = |forest: &Forest, answers: &Answers| {
-        let given = is_given.then(|| (of_itself.clone(), Yes));
+        let given = may_be_given.iter().filter(|(what, _)| !is_given(what));
+        let given = given.map(|(_, question)| (question.clone(), Yes));
         review(forest, request, &answers.clone().into_iter().chain(given).collect())
     };
     dialogue::judge(forest, judged, dialogue, learn)
@@ -664,6 +670,24 @@ fn row_10_no_cycles() {
             Denied(Conflict, &["illegal parent \"c\"", "c -> a"]),
         ),
     ]);
+}
+
+#[test]
+fn a_namespace_that_is_being_deleted_does_not_move() {
+    let refused = || Denied(Conflict, &["namespace \"c\" is being deleted", "another parent"]);
+    let live = |answer| [("admin p", Yes), ("live c", answer)];
+    for (text, dialogue, expected) in [
+        ("p, q, c!:p", &[("admin p", Yes)][..], refused()),
+        ("p, q, c:p, x:c", &live(Terminating), refused()),
+        ("p, q, c:p, x:c", &live(Yes), Allowed),
+        ("p, q, c:p, x:c", &live(failed()), Denied(Internal, &["c"])),
+        ("p, q, c:p", &[("admin p", Yes)], Allowed),
+    ] {
+        let mut forest = Cluster::draw(text).forest();
+        check(text, &judge(&mut forest, &update("c", "p > "), dialogue, |_| ()), &expected);
+        let kept = judge(&mut forest, &update("c", "p > p"), &[], |_| ());
+        check("it keeps its parent", &kept, &Allowed);
+    }
 }
 
 /// The deletion of an object without a parent is not judged. With a parent, its end would take the namespace out of the tree.
