@@ -296,7 +296,11 @@ fn selectors_that_a_new_parent_brings() {
         hierarchy::review(
             &forest,
             &request,
-            &Answers::from([admin(&format!("a{}", LEVELS - 1)), admin("b0")]),
+            &Answers::from([
+                admin(&format!("a{}", LEVELS - 1)),
+                admin("b0"),
+                (Question::Namespace("b0".into()), Answer::Yes),
+            ]),
         )
     };
     let Verdict::Deny(denial) = verdict(MOST) else { panic!("{:?}", verdict(MOST)) };
