@@ -29,6 +29,6 @@ pub const OBSERVED_GENERATION: &str = "internal.accurate.cybozu.com/observed-gen
 /// On a `SubNamespace` in version v1: the conditions of its status, as a JSON array.
 pub const CONDITIONS: &str = "internal.accurate.cybozu.com/conditions";
 
-/// On a namespace that is being moved or cut: the `SubNamespace` that has still to be deleted, as its namespace, `/` and its UID. Accurate does not have this
-/// annotation; the plugin removes it at the end.
+/// On a namespace that is being moved or cut: the `SubNamespace` that has still to be deleted, as its namespace, `/` and its UID.
+/// Accurate does not have this annotation; the plugin removes it at the end.
 pub const MOVED_FROM: &str = "internal.accurate.cybozu.com/moved-from";

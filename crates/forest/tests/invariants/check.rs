@@ -8,7 +8,7 @@ use super::access::{
     Access, CONFIGURE, CREATE_NAMESPACE, HIERARCHY, Rights, USERS, allowed_by, binds, by_bindings, may_grant,
 };
 use super::ask::{Ask, What};
-use super::places::Places;
+use super::places::{Places, known};
 use super::world::World;
 use crate::cluster::{Cluster, Object, bindings, role_key};
 
@@ -71,8 +71,8 @@ impl Before {
     /// No namespace leaves the tree to which it belongs without the consent of its root, or goes elsewhere in it without the consent of
     /// one above both places.
     fn departed(&self, after: &World, user: usize, ask: &Ask) -> Option<Broken> {
-        // Who has joined a tree while nobody writes tree labels leaves it with its parent (docs/security.md, "Trees that move above an
-        // orphan").
+        // While the controller is stopped, a namespace can join a tree, and leave it because its parent is deleted (docs/security.md,
+        // "Trees that move above an orphan").
         if self.was_stopped && matches!(ask, Ask::Namespace(_, None) | Ask::Hold(_, false)) {
             return None;
         }
@@ -81,7 +81,7 @@ impl Before {
         self.above.keys().filter(stays).find_map(|name| {
             let old = self.places.above(&self.cluster, name)?;
             let new = after.places.above(&after.cluster, name)?;
-            let place = old.iter().find(|above| is_known_by_uid(self, after, above))?;
+            let place = old.iter().find(|above| still_exists(self, after, above))?;
             if new.contains(place) {
                 return None;
             }
@@ -275,9 +275,9 @@ fn overwritten(after: &World) -> Option<Broken> {
     Some(Broken { invariant: "no user's own object is overwritten", how })
 }
 
-fn is_known_by_uid(before: &Before, after: &World, name: &Name) -> bool {
-    let uid = |cluster: &Cluster| cluster.namespaces.get(name).map(|seen| seen.version.uid.clone());
-    uid(&before.cluster) == uid(&after.cluster)
+/// Whether a namespace is there that was there before.
+fn still_exists(before: &Before, after: &World, name: &Name) -> bool {
+    known(&before.cluster, name) == known(&after.cluster, name)
 }
 
 /// Whether a namespace is there that was there before, and stays.

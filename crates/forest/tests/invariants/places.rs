@@ -18,7 +18,7 @@ pub(crate) struct Places(BTreeMap<Box<str>, Path>);
 
 impl Places {
     /// A namespace belongs below its parent. If that does not exist, or if the namespace is being deleted, it stays where it was. While
-    /// nobody writes tree labels, so do all.
+    /// the controller is stopped, nobody writes tree labels, and all namespaces stay where they were.
     pub(crate) fn update(&mut self, cluster: &Cluster, is_stopped: bool) {
         let earlier = std::mem::take(self);
         let stays = |name: &Name| {
@@ -80,6 +80,6 @@ impl Places {
     }
 }
 
-fn known(cluster: &Cluster, name: &Name) -> Option<Known> {
+pub(super) fn known(cluster: &Cluster, name: &Name) -> Option<Known> {
     cluster.namespaces.get(name).map(|seen| (name.clone(), seen.version.uid.clone()))
 }

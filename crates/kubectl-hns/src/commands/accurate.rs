@@ -5,7 +5,7 @@ pub(crate) mod explain;
 pub(super) mod forms;
 pub(crate) mod labels;
 pub(crate) mod list;
-mod place;
+pub(super) mod place;
 pub(crate) mod plan;
 pub(crate) mod relocation;
 pub(crate) mod sub;

@@ -146,7 +146,7 @@ const fn seconds(seconds: u64) -> Duration {
 
 #[tokio::test]
 async fn work_that_keeps_all_other_threads_busy_does_not_cost_the_lease() {
-    let (server, seconds) = (Server::default(), Duration::from_secs);
+    let server = Server::default();
     let timing = Timing {
         lease_duration: seconds(3),
         renew_deadline: seconds(2),

@@ -3,8 +3,8 @@
 //! They are applied as one set, so that a key that is not in the set any more is removed if nobody else has set it. A namespace
 //! without an upstream namespace keeps what it had.
 //!
-//! Users can write the record of what was applied. So it removes no key of the hierarchies, which are never applied, but for that of the
-//! parent: keys that the record names stay in the set.
+//! Users can write the record of what was applied. A user must not make the controller remove a key of one of the hierarchies. If the record
+//! names such a key, it is applied with its present value.
 
 use std::collections::{BTreeMap, BTreeSet};
 

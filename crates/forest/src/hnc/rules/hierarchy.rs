@@ -160,24 +160,24 @@ impl Review<'_> {
         self.concluded(warnings)
     }
 
-    /// The tree labels of a namespace that is being deleted are not written any more, and say where those below it belong once its
-    /// `HierarchyConfiguration` is gone. A live read shows that it is being deleted; where none is below it, what is known is enough.
+    /// The controller writes no tree labels of a namespace that is being deleted. After its `HierarchyConfiguration` is deleted, they decide
+    /// its place, and that of all namespaces below. So its parent must not change. If it has children, a live read shows whether it is
+    /// being deleted; if not, the cache does.
     fn is_there_to_move(&self) -> Check {
         let Request { operation, namespace, .. } = self.request;
         let Some(id) = self.forest.id(namespace) else { return Ok(()) };
         if self.way == Way::NewNamespace || *operation == Operation::Delete {
             return Ok(());
         }
-        let is_going = self.forest.is_terminating(namespace) || {
-            let question = Question::Namespace(namespace.clone());
-            let is_leaf = self.forest.downstream(id).is_empty();
-            !is_leaf && {
-                all_answered(std::slice::from_ref(&question), self.answers)?;
-                self.answers[&question] == Answer::Terminating
+        if !self.forest.is_terminating(namespace) {
+            if self.forest.downstream(id).is_empty() {
+                return Ok(());
             }
-        };
-        if !is_going {
-            return Ok(());
+            let question = Question::Namespace(namespace.clone());
+            all_answered(std::slice::from_ref(&question), self.answers)?;
+            if self.answers[&question] != Answer::Terminating {
+                return Ok(());
+            }
         }
         Err(Denial::conflict(format!(
             "namespace {namespace:?} is being deleted, so its parent cannot change any more; to keep the namespaces below it elsewhere, give \

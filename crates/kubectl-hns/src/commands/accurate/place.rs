@@ -24,17 +24,17 @@ pub(super) struct Place {
     pub(super) moved_from: Option<Original>,
 }
 
-/// A `SubNamespace` that a namespace no longer belongs to. Who may write the annotation of a namespace may not read those of other
-/// namespaces, so the UID shows that a command of somebody who may has written it.
+/// A `SubNamespace` that a namespace no longer belongs to. A user who may write the annotation, but may not read the `SubNamespace`, does
+/// not know its UID, and so cannot make a command delete it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Original {
-    pub(super) namespace: String,
-    pub(super) uid: String,
+pub(in crate::commands) struct Original {
+    pub(in crate::commands) namespace: String,
+    pub(in crate::commands) uid: String,
 }
 
 impl Original {
     /// What an annotation says.
-    fn read(text: &str) -> Option<Self> {
+    pub(in crate::commands) fn read(text: &str) -> Option<Self> {
         let (namespace, uid) = text.split_once('/')?;
         Some(Self { namespace: namespace.to_owned(), uid: uid.to_owned() })
     }
@@ -88,16 +88,19 @@ pub(super) enum Mode {
 
 /// Reads the place of a namespace.
 pub(super) async fn read(session: &Session, name: &str) -> Result<Place, Failure> {
-    let found = session.call(session.all::<Namespace>().get_metadata(name)).await;
-    found.map(|it| Place::of(&it.metadata)).map_err(|problem| unreadable(name, &problem))
+    metadata(session, name).await.map(|it| Place::of(&it))
 }
 
 /// The same of a namespace that is to be moved. One that is being deleted would be created anew, and empty, after the move.
 pub(super) async fn to_move(session: &Session, name: &str) -> Result<Place, Failure> {
-    let found = session.call(session.all::<Namespace>().get_metadata(name)).await;
-    let metadata = found.map_err(|problem| unreadable(name, &problem))?.metadata;
+    let metadata = metadata(session, name).await?;
     hierarchy::stays(name, &metadata)?;
     Ok(Place::of(&metadata))
+}
+
+async fn metadata(session: &Session, name: &str) -> Result<ObjectMeta, Failure> {
+    let found = session.call(session.all::<Namespace>().get_metadata(name)).await;
+    found.map(|it| it.metadata).map_err(|problem| unreadable(name, &problem))
 }
 
 /// Changes the place of a namespace to what `next` makes of it, and returns whether it was another one before. If the namespace is

@@ -20,6 +20,7 @@ use kube::core::ObjectMeta;
 use super::{Finding, some};
 use crate::accurate_trees::{self, AccurateTrees};
 use crate::commands::accurate::describe;
+use crate::commands::accurate::place::Original;
 use crate::session::Session;
 
 const SUBJECT: &str = "trees of Accurate";
@@ -35,8 +36,8 @@ pub(super) async fn check(session: &Session, settings: &SharedSettings) -> Vec<F
     let mut findings = misplaced(&forest);
     findings.extend(forms.iter().filter_map(|(parent, form)| stalled(parent, form, &forest)));
     findings.extend(namespaces.iter().filter_map(|it| {
-        let (from, _uid) = it.annotations.get(MOVED_FROM)?.split_once('/')?;
-        Some(interrupted(&it.name, from, it.labels.get(PARENT)))
+        let original = Original::read(it.annotations.get(MOVED_FROM)?)?;
+        Some(interrupted(&it.name, &original.namespace, it.labels.get(PARENT)))
     }));
     if findings.is_empty() {
         findings
