@@ -1,0 +1,118 @@
+//! Would a change be allowed? The rights of the user, the rules, and the API server decide.
+
+use forest::preview::Intent;
+use forest::rules::{DenialKind, Verdict};
+
+use super::{ClusterPreview, admission, dry_run};
+use crate::Failure;
+
+/// The result of admission for one change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Decision {
+    /// The change would be allowed, with these warnings.
+    Allowed { warnings: Vec<String> },
+    /// The change would be refused.
+    Refused { code: u16, reason: String, message: String },
+    /// The result cannot be determined.
+    Unknown { why: String },
+}
+
+impl Decision {
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(self, Self::Refused { .. })
+    }
+}
+
+impl ClusterPreview<'_> {
+    /// Decides about a change of the present state. If the user may not read all that the rules need, the API server decides.
+    pub(super) async fn decide_first(&mut self, intent: &Intent) -> Result<Decision, Failure> {
+        let decision = if self.is_whole {
+            Some(self.decide(intent).await?)
+        } else {
+            admission::lacks_right(self.session, self.forest(), &self.user, intent).await?
+        };
+        if let Some(decision) = decision.filter(|it| !matches!(it, Decision::Unknown { .. })) {
+            let answer = if is_plain(&decision) { dry_run::ask(self.session, intent).await } else { None };
+            return Ok(unless_unanswered(decision, answer));
+        }
+        match dry_run::ask(self.session, intent).await {
+            Some(decision) => Ok(decision),
+            None => self.decide(intent).await,
+        }
+    }
+
+    /// Decides about a change after others, which the API server cannot be asked about. Without a view of the whole cluster, a
+    /// refusal can be wrong.
+    pub(super) async fn decide_later(&mut self, intent: &Intent) -> Result<Decision, Failure> {
+        Ok(match self.decide(intent).await? {
+            Decision::Refused { message, .. } if !self.is_whole => {
+                Decision::Unknown { why: format!("by what you may read, it would be refused: {message}") }
+            }
+            decision => decision,
+        })
+    }
+
+    pub(super) async fn decide(&mut self, intent: &Intent) -> Result<Decision, Failure> {
+        if let Some(refusal) = admission::unfit(self.forest(), intent) {
+            return Ok(refusal);
+        }
+        if let Some(decision) =
+            admission::lacks_right(self.session, self.forest(), &self.user, intent).await?
+        {
+            return Ok(decision);
+        }
+        let verdict = admission::verdict(self.session, &self.preview, &self.user, intent).await;
+        if matches!(verdict, Verdict::Allow { .. })
+            && let Some(refusal) = admission::exceeds_quota(self.session, intent).await
+        {
+            return Ok(refusal);
+        }
+        Ok(match verdict {
+            Verdict::Allow { warnings, .. } => Decision::Allowed { warnings },
+            Verdict::Deny(denial) => match denial.kind {
+                DenialKind::Internal | DenialKind::Unavailable => Decision::Unknown { why: denial.message },
+                kind => {
+                    let (code, reason) = kind.code_and_reason();
+                    Decision::Refused { code, reason: reason.to_owned(), message: denial.message }
+                }
+            },
+            Verdict::Ask(_) => {
+                Decision::Unknown { why: "the questions of the rules could not be answered".into() }
+            }
+        })
+    }
+}
+
+/// Whether the rules allow the change without a warning, which the API server's answer would repeat.
+fn is_plain(decision: &Decision) -> bool {
+    matches!(decision, Decision::Allowed { warnings } if warnings.is_empty())
+}
+
+/// The decision of the rules, unless the API server had no answer of the webhook, without which it refuses the change.
+fn unless_unanswered(decision: Decision, answer: Option<Decision>) -> Decision {
+    match answer {
+        Some(unknown @ Decision::Unknown { .. }) => unknown,
+        _ => decision,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_webhook_that_does_not_answer_leaves_the_decision_open() {
+        let allowed = Decision::Allowed { warnings: Vec::new() };
+        let silent = Decision::Unknown { why: "failed calling webhook".into() };
+        let refused = Decision::Refused { code: 409, reason: "Conflict".into(), message: "x".into() };
+        assert_eq!(unless_unanswered(allowed.clone(), Some(silent.clone())), silent);
+        assert_eq!(
+            unless_unanswered(allowed.clone(), Some(refused)),
+            allowed,
+            "the rules decided on what was read"
+        );
+        assert_eq!(unless_unanswered(allowed.clone(), None), allowed);
+        assert!(is_plain(&allowed) && !is_plain(&silent));
+        assert!(!is_plain(&Decision::Allowed { warnings: vec!["mind".into()] }));
+    }
+}
