@@ -2,6 +2,7 @@
 
 use forest::plan::Action;
 use hns_cluster::stored::Store;
+use serde_json::Value;
 
 use super::*;
 use crate::apply::Applier;
