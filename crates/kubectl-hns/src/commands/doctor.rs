@@ -5,10 +5,12 @@
 mod absence;
 mod account_rights;
 pub(crate) mod accurate;
+mod anchors;
 mod definitions;
 mod installation;
 mod namespace;
 mod quotas;
+mod remedies;
 pub(super) mod settings;
 mod trees;
 
@@ -165,6 +167,10 @@ fn some(names: &[String]) -> String {
 mod tests {
     use super::*;
 
+    pub(super) fn texts(findings: &[Finding]) -> Vec<String> {
+        findings.iter().map(|it| format!("{}: {}", it.subject, it.text)).collect()
+    }
+
     #[test]
     fn findings_are_printed_with_their_solutions() {
         let findings = [
@@ -193,18 +199,12 @@ WRONG  lease: no leader
     fn files_that_hints_name_exist() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
         let mut named = 0;
-        for file in [
-            "absence.rs",
-            "account_rights.rs",
-            "definitions.rs",
-            "installation.rs",
-            "settings.rs",
-            "trees.rs",
-        ] {
-            let source = std::fs::read_to_string(root.join("src/commands/doctor").join(file)).unwrap();
+        let sources = std::fs::read_dir(root.join("src/commands/doctor")).unwrap();
+        for file in sources.map(|it| it.unwrap().path()).filter(|it| it.is_file()) {
+            let source = std::fs::read_to_string(&file).unwrap();
             for hint in source.split("-f config/").skip(1) {
                 let path = format!("config/{}", hint.split(['`', '"', ' ']).next().unwrap());
-                assert!(root.join("../..").join(&path).is_file(), "{file}: {path}");
+                assert!(root.join("../..").join(&path).is_file(), "{}: {path}", file.display());
                 named += 1;
             }
         }

@@ -1,0 +1,106 @@
+//! Checks that anchors and subnamespaces belong together.
+
+use forest::{AnchorFact, Name, Settings};
+use hns_api::{anchor_states, annotations};
+
+use super::Finding;
+use crate::lines::printable;
+use crate::structure::Structure;
+
+pub(super) fn check(structure: &Structure, settings: &Settings) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let not_ok = |(parent, anchor): &&(Name, AnchorFact)| {
+        anchor.state.as_deref() != Some(anchor_states::OK) && settings.is_managed(parent)
+    };
+    for (parent, anchor) in structure.anchors.iter().filter(not_ok) {
+        let (name, state) = (&anchor.name, anchor.state.as_deref().unwrap_or_default());
+        let hint = match state {
+            anchor_states::CONFLICT if !structure.namespaces.contains_key(name) => format!(
+                "The namespace {name} belonged to another anchor or parent, or was named as a missing parent when this anchor was created, \
+                 or the anchor was created with this status. `kubectl delete subns {name} -n {parent}` removes the anchor; then \
+                 create it again, without `status`."
+            ),
+            anchor_states::CONFLICT => format!(
+                "The namespace {name} does not belong to this anchor. `kubectl delete subns {name} -n {parent}` removes the anchor and keeps \
+                 the namespace; `kubectl hns convert {name} --to sub` makes a child of {parent} its subnamespace. If a move was interrupted, run the same \
+                 command again."
+            ),
+            anchor_states::FORBIDDEN => {
+                format!(
+                    "A namespace of that name cannot be in a tree. If the settings exclude a subnamespace, include it again; \
+                     otherwise `kubectl delete subns {name} -n {parent}` removes the anchor, and keeps an existing namespace."
+                )
+            }
+            "" if structure.namespaces.contains_key(name) => {
+                "The namespace exists; the controller has not written the state of the anchor: see its log, and the lease above.".to_owned()
+            }
+            _ => "The controller has not created the namespace: see its log, and the lease above.".to_owned(),
+        };
+        let is = if state.is_empty() {
+            "has no state yet".into()
+        } else {
+            format!("is in state {}", printable(state))
+        };
+        findings.push(Finding::wrong("anchor", format!("{name} in {parent} {is}"), hint));
+    }
+    for (name, namespace) in &structure.namespaces {
+        let of = namespace.annotations.get(annotations::SUBNAMESPACE_OF).filter(|it| !it.is_empty());
+        // Where the parent is missing, there is another finding.
+        if let Some(parent) = of
+            && structure.namespaces.contains_key(parent)
+            && settings.is_managed(name)
+            && settings.is_managed(parent)
+            && !has_anchor(structure, parent, name)
+        {
+            findings.push(Finding::wrong(
+                "anchor",
+                format!("{name} is a subnamespace of {parent}, where it has no anchor"),
+                format!(
+                    "If a move was interrupted, run the same command again: `kubectl hns move {name} --to {parent}`. Otherwise \
+                     `kubectl hns create {name} -n {parent}` restores the anchor, or `kubectl hns convert {name} --to full` does without."
+                ),
+            ));
+        }
+    }
+    findings
+}
+
+pub(super) fn has_anchor(structure: &Structure, parent: &str, name: &str) -> bool {
+    structure.anchors.iter().any(|(namespace, anchor)| **namespace == *parent && *anchor.name == *name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::texts;
+    use super::*;
+    use crate::structure::settings;
+    use crate::structure::tests::sketch;
+
+    #[test]
+    fn anchors_and_subnamespaces_must_match() {
+        let mut structure = sketch(&["a", "[s] lost < a", "[s] well < a"]);
+        let anchor = |name: &str, state: &str| {
+            ("a".into(), AnchorFact { name: name.into(), state: Some(state.into()), ..AnchorFact::default() })
+        };
+        structure.anchors = vec![anchor("well", "Ok"), anchor("taken", "Conflict")];
+        assert_eq!(
+            texts(&check(&structure, &settings())),
+            [
+                "anchor: taken in a is in state Conflict",
+                "anchor: lost is a subnamespace of a, where it has no anchor",
+            ]
+        );
+    }
+
+    #[test]
+    fn an_anchor_without_a_state_may_have_its_namespace() {
+        let mut structure = sketch(&["a", "[s] made < a"]);
+        structure.anchors = ["made", "new"]
+            .map(|name| ("a".into(), AnchorFact { name: name.into(), ..AnchorFact::default() }))
+            .into();
+        let hints: Vec<String> =
+            check(&structure, &settings()).into_iter().filter_map(|it| it.hint).collect();
+        assert!(hints[0].starts_with("The namespace exists; "), "{hints:?}");
+        assert!(hints[1].starts_with("The controller has not created the namespace"), "{hints:?}");
+    }
+}
