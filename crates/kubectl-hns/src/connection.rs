@@ -139,7 +139,7 @@ pub(crate) async fn configuration(args: &ConnectionArgs) -> Result<Config, Failu
             config
         }
     };
-    kubeconfig::impersonate(&mut config.auth_info, args);
+    kubeconfig::impersonate(&mut config.auth_info, args)?;
     // A command reports an error at once. Commands that wait repeat their requests themselves.
     config.default_retry = false;
     config.disable_compression |= Switch::is_on(args.disable_compression);

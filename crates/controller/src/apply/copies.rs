@@ -128,7 +128,8 @@ impl CopyWriter<'_> {
                 self.recreate(version, source, content, &status).await
             }
             Err(error) => {
-                let failed = self.failed("update", error).await;
+                let verb = if self.form == Form::Accurate { "patch" } else { "update" };
+                let failed = self.failed(verb, error).await;
                 if self.is_replaced_in_any_version() && self.is_replacement_held_up(&failed, version) {
                     return Box::pin(self.replace(&of_any_version(version), source, content)).await;
                 }

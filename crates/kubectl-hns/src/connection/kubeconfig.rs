@@ -106,8 +106,8 @@ fn credentials(mut user: AuthInfo, args: &ConnectionArgs) -> Result<AuthInfo, Fa
     Ok(user)
 }
 
-/// Sets the impersonated user.
-pub(super) fn impersonate(user: &mut AuthInfo, args: &ConnectionArgs) {
+/// Sets the impersonated user. The API server refuses a group or a UID alone.
+pub(super) fn impersonate(user: &mut AuthInfo, args: &ConnectionArgs) -> Result<(), Failure> {
     if let Some(name) = &args.as_user {
         user.impersonate = Some(name.clone());
         // The groups and the UID in the file belong to another user.
@@ -119,6 +119,11 @@ pub(super) fn impersonate(user: &mut AuthInfo, args: &ConnectionArgs) {
     if let Some(uid) = &args.as_uid {
         user.impersonate_uid = Some(uid.clone());
     }
+    if user.impersonate.is_none() && (user.impersonate_groups.is_some() || user.impersonate_uid.is_some()) {
+        let text = "Error: there is a group or a UID to impersonate, but no user";
+        return Err(Failure::new(text).with_hint("Name the user with --as, besides --as-group or --as-uid."));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -213,10 +218,18 @@ mod tests {
     #[test]
     fn another_user_does_not_inherit_groups() {
         let mut user = file().auth_infos[0].auth_info.clone().unwrap();
-        impersonate(&mut user, &args("--as eve"));
+        impersonate(&mut user, &args("--as eve")).unwrap();
         assert_eq!((user.impersonate.as_deref(), &user.impersonate_groups), (Some("eve"), &None));
-        impersonate(&mut user, &args("--as-group a --as-group b --as-uid 7"));
+        impersonate(&mut user, &args("--as-group a --as-group b --as-uid 7")).unwrap();
         assert_eq!(user.impersonate_groups, Some(vec!["a".into(), "b".into()]));
         assert_eq!(user.impersonate_uid.as_deref(), Some("7"));
+    }
+
+    #[test]
+    fn a_group_needs_a_user() {
+        for line in ["--as-group a", "--as-uid 7"] {
+            let failure = impersonate(&mut AuthInfo::default(), &args(line)).unwrap_err();
+            assert!(failure.hint.unwrap().contains("--as,"), "{line}");
+        }
     }
 }

@@ -72,7 +72,7 @@ pub(crate) async fn unset_template(
 }
 
 /// No webhook judges requests about excluded namespaces, and the label would have no effect.
-async fn refuse_excluded(session: &Session, namespace: &str) -> Done {
+pub(super) async fn refuse_excluded(session: &Session, namespace: &str) -> Done {
     match published::settings(session).await.0.unmanaged(namespace) {
         Some(why) => {
             Err(Failure::new(format!("Error: namespace {namespace} {why}, so it is in no hierarchy")))

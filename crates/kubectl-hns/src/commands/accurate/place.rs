@@ -94,8 +94,17 @@ pub(super) async fn read(session: &Session, name: &str) -> Result<Place, Failure
 /// The same of a namespace that is to be moved. One that is being deleted would be created anew, and empty, after the move.
 pub(super) async fn to_move(session: &Session, name: &str) -> Result<Place, Failure> {
     let metadata = metadata(session, name).await?;
-    hierarchy::stays(name, &metadata)?;
+    stays(name, &metadata)?;
     Ok(Place::of(&metadata))
+}
+
+/// Fails if the namespace is being deleted.
+pub(super) fn stays(name: &str, metadata: &ObjectMeta) -> Result<(), Failure> {
+    hierarchy::stays(name, metadata).map_err(|failure| {
+        failure.with_hint(format!(
+            "A deletion cannot be undone. `kubectl get namespace {name} -o yaml` shows what it waits for, in its conditions."
+        ))
+    })
 }
 
 async fn metadata(session: &Session, name: &str) -> Result<ObjectMeta, Failure> {

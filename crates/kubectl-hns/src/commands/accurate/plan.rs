@@ -104,6 +104,7 @@ async fn change(command: &Command, session: &Session) -> Result<Change, Failure>
         Command::Sub(Sub::Graft(it)) => graft(it, session).await,
         Command::Sub(Sub::Cut(it)) => cut(it, session).await,
         Command::Template(Template::Set(it)) => {
+            labels::refuse_excluded(session, &it.namespace).await?;
             let new = Some(it.template.as_str());
             set(session, (&it.namespace, "template"), |place| &mut place.template, new).await
         }
@@ -112,6 +113,9 @@ async fn change(command: &Command, session: &Session) -> Result<Change, Failure>
         }
         Command::Namespace(Namespace::SetType(it)) => {
             let new = labels::label_of(&it.kind)?;
+            if new.is_some() {
+                labels::refuse_excluded(session, &it.namespace).await?;
+            }
             set(session, (&it.namespace, "type"), |place| &mut place.kind, new).await
         }
     }

@@ -96,6 +96,7 @@ impl Create {
         match session.call(session.all::<Namespace>().get_metadata_opt(name)).await {
             Ok(None) => Ok(()),
             Ok(Some(found)) => {
+                place::stays(name, &found.metadata)?;
                 let way = relocation::way_below(session, &Place::of(&found.metadata), (name, parent)).await;
                 Err(Failure::new(format!("Error: namespace {name} already exists"))
                     .with_hint(format!("Choose another name. {way}")))
@@ -163,17 +164,19 @@ pub(crate) async fn delete(arguments: &Delete, session: &Session, terminal: &Ter
     let name = &arguments.name;
     let parent = arguments.parent(session).await?;
     let forms = session.within::<SubNamespace>(&parent);
-    session.call(forms.delete(name, &DeleteParams::default())).await.map_err(|problem| {
-        let failure = failed(format_args!("SubNamespace {parent}/{name} cannot be deleted"), &problem);
-        if !problem.is_not_found() {
-            return failure;
-        }
-        failure.with_hint(format!(
-            "{name} is a sub-namespace by its label only: `kubectl delete namespace {name}` deletes it."
-        ))
-    })?;
-    terminal.line(&format!("deleted SubNamespace {parent}/{name}"));
-    Ok(())
+    let deleted = session.call(forms.delete(name, &DeleteParams::default())).await;
+    let Err(problem) = deleted else {
+        terminal.line(&format!("deleted SubNamespace {parent}/{name}"));
+        return Ok(());
+    };
+    let failure = failed(format_args!("SubNamespace {parent}/{name} cannot be deleted"), &problem);
+    if !problem.is_not_found() {
+        return Err(failure);
+    }
+    place::to_move(session, name).await?;
+    Err(failure.with_hint(format!(
+        "{name} is a sub-namespace by its label only: `kubectl delete namespace {name}` deletes it."
+    )))
 }
 
 #[cfg(test)]

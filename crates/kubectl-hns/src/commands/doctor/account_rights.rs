@@ -9,7 +9,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::CustomResourceExt as _;
 use kube::api::PostParams;
 
+use hns_cluster::configured_kinds::discover_groups;
 use hns_cluster::quota_rights::{self, REMEDY};
+use hns_cluster::settings::accurate::{VERBS, Watch};
 use hns_cluster::settings::{SharedSettings, in_force};
 
 use super::{Finding, some};
@@ -105,20 +107,27 @@ pub(super) async fn check(session: &Session, settings: &SharedSettings) -> Vec<F
     }
     findings.extend(for_quotas(session, namespace).await);
     if settings.accurate.enabled {
-        findings.push(for_accurate(session, namespace).await);
+        findings.push(for_accurate(session, namespace, &settings.accurate.config.watches).await);
     }
     findings
 }
 
 /// What both accounts lack for Accurate's API.
-async fn for_accurate(session: &Session, namespace: &str) -> Finding {
+async fn for_accurate(session: &Session, namespace: &str, watches: &[Watch]) -> Finding {
     const SUBJECT: &str = "rights for Accurate's API";
+    let groups = match discover_groups(&session.client).await {
+        Ok(groups) => groups,
+        Err(why) => return Finding::note(SUBJECT, format!("not checked: {why}")),
+    };
+    // The controller names those that are not served.
+    let kinds = watches.iter().filter_map(|it| it.resolve(&groups).ok());
+    let of_copies = kinds.flat_map(|kind| rights(&VERBS, &kind.group, &kind.resource));
+    let of_controller = of_controller_for_accurate().into_iter().chain(of_copies).collect();
     let of_webhook = rights(&["list", "watch"], accurate::GROUP, "subnamespaces");
     let mut lacks = Vec::new();
-    for (account, rights) in [
-        (names::CONTROLLER_SERVICE_ACCOUNT, of_controller_for_accurate()),
-        (names::WEBHOOK_SERVICE_ACCOUNT, of_webhook),
-    ] {
+    for (account, rights) in
+        [(names::CONTROLLER_SERVICE_ACCOUNT, of_controller), (names::WEBHOOK_SERVICE_ACCOUNT, of_webhook)]
+    {
         match missing(session, (namespace, account), rights).await {
             Ok(missing) if missing.is_empty() => {}
             Ok(missing) => lacks.push(format!("{account} may not {}", some(&words(&missing)))),
@@ -131,8 +140,9 @@ async fn for_accurate(session: &Session, namespace: &str) -> Finding {
     Finding::wrong(
         SUBJECT,
         lacks.join("; "),
-        "Set accurate.enabled in the chart; without Helm, `kubectl auth reconcile -f config/accurate.yaml`: it changes only roles and bindings, \
-         and skips the rest with \"unable to decode\" and exit code 1.",
+        "Set accurate.enabled in the chart, and add the kinds of accurate.config.watches to accurate.additionalRBAC.rules; without Helm, \
+         `kubectl auth reconcile -f config/accurate.yaml`, with these kinds in the ClusterRoles there: it changes only roles and \
+         bindings, and skips the rest with \"unable to decode\" and exit code 1.",
     )
 }
 
