@@ -53,12 +53,12 @@ pub fn unfit_name(name: &str) -> Option<&'static str> {
 pub const TOO_DEEP: &str = "objects nested more than about 120 levels deep cannot be propagated";
 
 /// Whether the hierarchy is made of objects of this kind, in HNC's API or in Accurate's.
-pub(crate) fn is_structure(kind: &Kind) -> bool {
+pub fn is_structure(kind: &Kind) -> bool {
     kind.group == keys::GROUP || kind.group == accurate::keys::GROUP
 }
 
 /// Why objects of such a kind are excluded.
-pub(crate) fn structure(kind: &Kind) -> String {
+pub fn structure(kind: &Kind) -> String {
     format!("{kind} is what the hierarchy is made of")
 }
 

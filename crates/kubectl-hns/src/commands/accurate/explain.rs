@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use clap::Args;
 use forest::accurate::Fact as AccurateFact;
 use forest::accurate::why::{Next, There, frozen, next, there};
+use forest::exclusion::{is_structure, structure};
 use forest::{
     EdgeKind, Fact, Forest, HopMode, Kind, KindSettings, Mode, Name, NamespaceFact, ObjectKey, hnc,
 };
@@ -17,7 +18,7 @@ use hns_cluster::ingest;
 use k8s_openapi::api::core::v1::Namespace;
 use serde::Serialize;
 
-use super::describe;
+use super::{describe, place};
 use crate::commands::doctor::accurate::reason;
 use crate::commands::hierarchy;
 use crate::configured_kinds;
@@ -108,9 +109,7 @@ impl Chain<'_> {
             let fact = match found {
                 Ok(found) => ingest::namespace(&found.metadata),
                 Err(problem) if problem.is_not_found() && !self.path.is_empty() => break,
-                Err(problem) => {
-                    return Err(super::failed(format_args!("namespace {name} cannot be read"), &problem));
-                }
+                Err(problem) => return Err(place::unreadable(&name, &problem)),
             };
             // A namespace can be in a hierarchy of the other API, too. Who may not read that sees the rest.
             let api = hierarchy::api(self.session, &name);
@@ -211,6 +210,9 @@ fn word(edge: EdgeKind) -> &'static str {
     }
 }
 
+/// The mode of an object whose annotation has another value.
+const UNKNOWN: &str = "unknown";
+
 /// What an object is, from its annotations.
 fn described(found: There<'_>) -> String {
     if !found.is_something() {
@@ -219,11 +221,12 @@ fn described(found: There<'_>) -> String {
     let mode = found.mode().map(|mode| match mode {
         HopMode::Create => "create",
         HopMode::Update => "update",
-        HopMode::Unknown => "unknown",
+        HopMode::Unknown => UNKNOWN,
     });
     match (found.from(), mode) {
         (Some(from), Some(mode)) => format!("copy of {from} (mode {mode})"),
         (Some(from), None) => format!("copy of {from}"),
+        (None, Some(UNKNOWN)) => format!("not propagated (mode {UNKNOWN})"),
         (None, Some(mode)) => format!("source (mode {mode})"),
         (None, None) => "not propagated".to_owned(),
     }
@@ -244,6 +247,9 @@ fn judged(
         let (why, hint) = reason(&why);
         return (state, format!("nothing is copied to {namespace}, because {why}"), Some(hint.to_owned()));
     }
+    if is_structure(kind) {
+        return (state, format!("it is never propagated, because {}", structure(kind)), None);
+    }
     if !forest.accurate_settings().is_some_and(|settings| settings.watches(kind)) {
         let resource = kind.group_resource();
         let why = format!("{resource} are not propagated: `watches` in the settings does not name them");
@@ -252,6 +258,12 @@ fn judged(
     }
     let (Some(key), Some(above)) = (key, above) else {
         let why = format!("{namespace} has no parent and no template, so nothing is copied to it");
+        if let Some(parent) = forest.parent(namespace) {
+            let why =
+                format!("{why} in Accurate's hierarchy; it is a child of {parent} in that of hnc.x-k8s.io");
+            let advice = format!("`kubectl hns explain` shows what is copied there: `-n {namespace}`");
+            return (state, why, Some(advice));
+        }
         return (state, why, None);
     };
     let what = forest.accurate_edge(namespace).map_or("upstream namespace", word);
@@ -283,6 +295,9 @@ fn below((above, named): (&Name, &str), (here, source): (There<'_>, There<'_>), 
         Next::Stays if is_here && asks => (state, format!("{named} has it, and asks for copies")),
         Next::Stays if is_here => (state, format!("{named} asks for no copies of it")),
         Next::Stays if !is_above => (state, format!("{named} does not have it")),
+        Next::Stays if source.mode().is_some_and(|mode| mode == HopMode::Unknown) => {
+            (state, format!("the annotation {PROPAGATE} of the one in {named} is neither create nor update"))
+        }
         Next::Stays if !asks => (state, format!("the one in {named} has no annotation {PROPAGATE}")),
         Next::Stays => (state, format!("the one in {named} refers to a Role that is not the same here")),
     };

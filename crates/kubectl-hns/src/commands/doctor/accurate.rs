@@ -43,6 +43,10 @@ pub(super) async fn check(session: &Session, settings: &SharedSettings) -> Vec<F
         findings
             .push(Finding::ok(SUBJECT, format!("{} SubNamespaces, none without its namespace", forms.len())));
     }
+    findings.push(Finding::note(
+        SUBJECT,
+        "the copies in them are not checked; `kubectl accurate explain KIND/NAME -n NAMESPACE` shows whether a copy is as it should be",
+    ));
     findings
 }
 
@@ -126,10 +130,13 @@ fn stalled(parent: &str, form: &SubNamespaceFact, forest: &Forest) -> Option<Fin
     let delete =
         format!("`kubectl delete subnamespaces.{GROUP} {name} -n {parent}` deletes it, and no namespace");
     let hint = if *condition.reason == *CONFLICT {
-        let owner = forest.accurate_upstream(name).map_or("no other parent", |it| it);
+        let (place, way) = match (forest.accurate_upstream(name), forest.accurate_edge(name)) {
+            (Some(other), Some(EdgeKind::Parent)) => (format!("has the parent {other}"), "move"),
+            _ => ("is no sub-namespace".to_owned(), "graft"),
+        };
         format!(
-            "The namespace {name} has the parent {owner}. {delete}; `kubectl accurate sub move {name} {parent}` moves the namespace here, \
-             if it is a sub-namespace."
+            "The namespace {name} {place}. {delete}. `kubectl accurate sub {way} {name} {parent}` puts the namespace here, if your rights and its \
+             place allow it."
         )
     } else {
         format!("{delete}.")
@@ -209,7 +216,7 @@ mod tests {
         let forest = Forest::unconfigured(std::sync::Arc::new(crate::structure::settings()));
         let conflict = said(&stalled("p", &form(CONFLICT), &forest).unwrap());
         assert!(conflict.starts_with("SubNamespace p/n: m (Conflict)"), "{conflict}");
-        assert!(conflict.contains("kubectl accurate sub move n p"), "{conflict}");
+        assert!(conflict.contains("kubectl accurate sub graft n p"), "{conflict}");
         let other = said(&stalled("p", &form("InvalidParent"), &forest).unwrap());
         assert!(other.contains("kubectl delete") && !other.contains("sub move"), "{other}");
         assert!(stalled("p", &SubNamespaceFact::default(), &forest).is_none());
