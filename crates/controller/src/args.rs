@@ -93,6 +93,7 @@ impl Args {
         let excluded: BTreeSet<&String> = shared.excluded_namespaces.iter().chain(own).collect();
         let [managed_labels, managed_annotations] = settings.managed_patterns().map(<[String]>::to_vec);
         let managers = settings.external_managers.into_iter();
+        let watched = in_force.accurate.iter().flat_map(|it| &it.watches).filter(|it| it.restricts());
         RegistrationSettings {
             namespace: self.common.namespace.clone(),
             service: self.issuer.webhook_service_name.clone(),
@@ -109,6 +110,7 @@ impl Args {
             initial_admin: settings.initial_admin.is_some(),
             quotas: shared.hierarchical_quotas.enabled.then_some(shared.hierarchical_quotas.failure_policy),
             accurate: in_force.accurate.is_some(),
+            followed: watched.map(|it| (it.group.clone(), it.resource.clone())).collect(),
             policies: self.admission_policies,
             ..RegistrationSettings::default()
         }

@@ -69,6 +69,8 @@ pub struct RegistrationSettings {
     pub quotas: Option<FailurePolicy>,
     /// Whether Accurate's API is served.
     pub accurate: bool,
+    /// The kinds that restrict among those that it watches, as group and plural.
+    pub followed: Vec<(String, String)>,
     /// The names of namespaces that are missing or being deleted, and that others name as their parent.
     pub awaited: Vec<String>,
     /// The names of the other namespaces that others name as their parent. A name in both lists would be reviewed twice.
@@ -103,6 +105,7 @@ impl Default for RegistrationSettings {
             initial_admin: false,
             quotas: None,
             accurate: false,
+            followed: Vec::new(),
             awaited: Vec::new(),
             parents: Vec::new(),
             policies: true,

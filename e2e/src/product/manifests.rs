@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Context, ensure};
 use hns_api::accurate::GROUP;
 use hns_api::names;
+use hns_cluster::settings::accurate::Watch;
 use hns_controller::registrations::{RegistrationSettings, admission};
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::{ByteString, Resource};
@@ -78,7 +79,25 @@ fn settings(cluster: &Cluster, options: &Options) -> RegistrationSettings {
     let Options { policies, quotas, .. } = *options;
     let mutating_policy = policies && cluster.kubernetes().has_mutating_policies();
     let accurate = options.accurate.is_some();
-    RegistrationSettings { policies, mutating_policy, quotas, accurate, ..RegistrationSettings::default() }
+    let watches = options.accurate.iter().flat_map(|it| &it.config.watches);
+    let restricting = |it: &Watch| {
+        let plural = match &*it.kind {
+            "ResourceQuota" => "resourcequotas",
+            "LimitRange" => "limitranges",
+            "NetworkPolicy" => "networkpolicies",
+            _ => return None,
+        };
+        Some((it.group.clone(), plural.to_owned()))
+    };
+    let followed = watches.filter_map(restricting).collect();
+    RegistrationSettings {
+        policies,
+        mutating_policy,
+        quotas,
+        accurate,
+        followed,
+        ..RegistrationSettings::default()
+    }
 }
 
 /// The webhook configurations, with the Service.

@@ -51,6 +51,9 @@ pub(crate) fn settings() -> RegistrationSettings {
         initial_admin: true,
         quotas: Some(FailurePolicy::Fail),
         accurate: true,
+        followed: [("", "resourcequotas"), ("networking.k8s.io", "networkpolicies")]
+            .map(|(group, plural)| (group.to_owned(), plural.to_owned()))
+            .into(),
         awaited: owned(&["awaited", "wanted-most"]),
         parents: owned(&["deserted"]),
         propagated: [

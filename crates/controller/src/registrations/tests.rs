@@ -18,6 +18,9 @@ fn everything() -> RegistrationSettings {
         initial_admin: true,
         quotas: Some(FailurePolicy::Fail),
         accurate: true,
+        followed: [("", "resourcequotas"), ("", "limitranges"), ("networking.k8s.io", "networkpolicies")]
+            .map(|(group, plural)| (group.to_owned(), plural.to_owned()))
+            .into(),
         awaited: vec!["missing".into()],
         parents: vec!["parent".into()],
         propagated: [
@@ -172,7 +175,7 @@ fn without_quotas_nothing_is_about_them_but_a_warning() {
 #[test]
 fn without_accurate_nothing_is_about_it() {
     let with = entries(&everything());
-    let without = RegistrationSettings { accurate: false, ..everything() };
+    let without = RegistrationSettings { accurate: false, followed: Vec::new(), ..everything() };
     let Admission { validating, parents, mutating, policies, bindings, mutating_policy } =
         admission(&without);
     let text =

@@ -2,12 +2,12 @@
 //!
 //! The API server enforces what the status of a resource quota records. Only the control plane records it, so nobody else may change the
 //! status of a copy. And a resource quota that limits the number of restrictions, or of the bindings of those who are responsible for
-//! the namespace, would keep out what is copied from above. `hns-quotas` protects derived quotas.
+//! the namespace, would keep out what is copied from above, whether its spec or its status says so. `hns-quotas` protects derived quotas.
 //!
-//! With Accurate's API, it also protects copies that restrict and follow their source: resource quotas, limit ranges and network policies.
-//! The controller restores such a copy. Without this policy, a user who changes it all the time is without the restriction for a part of
-//! the time.
-//! `hns-copies` protects HNC's copies.
+//! With Accurate's API, it also protects copies that restrict and follow their source: resource quotas, limit ranges and network policies,
+//! if they are watched. The controller restores such a copy. Without this policy, a user who changes it all the time is without the
+//! restriction for a part of the time.
+//! `hns-copies` protects HNC's copies, and so all objects with their label, of which there is no copy of Accurate's API.
 
 use forest::hnc::quota::COPIED;
 use hns_api::accurate::annotations::{FROM, MODE_UPDATE, PROPAGATE};
@@ -28,15 +28,13 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
         rule("", &["resourcequotas"], &["CREATE", "UPDATE"]),
         rule("", &["resourcequotas/status"], &["UPDATE"]),
     ];
-    let key = literal(labels::INHERITED_FROM);
-    let mut copies = vec![format!("oldObject.metadata.?labels[?{key}].hasValue()")];
-    // A quota can have very many limits, so the loop is over the few that matter.
-    let limits = format!("{}.exists(k, {CHANGES})", list(&COPIED));
+    let mut copies = vec![old_is_hncs()];
+    let (limits, recorded) = (limits_copies("spec"), limits_copies("status"));
     let mut other = String::new();
-    if settings.accurate {
-        let verbs = ["UPDATE", "DELETE"];
-        rules.push(rule("", &["resourcequotas", "limitranges"], &verbs));
-        rules.push(rule("networking.k8s.io", &["networkpolicies"], &verbs));
+    let is_of_accurate = !settings.followed.is_empty();
+    if is_of_accurate {
+        let followed = settings.followed.iter();
+        rules.extend(followed.map(|(group, plural)| rule(group, &[plural], &["UPDATE", "DELETE"])));
         copies.push(was_followed());
         other = format!(
             "{} ?\n\
@@ -47,28 +45,43 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
             old_annotation(FROM)
         );
     }
-    let mut guarded = vec![format!("({IS_STATUS} ?\n({}) :\n{limits})", forges_usage(&copies))];
+    let is_copy = any_of(&copies);
+    let mut guarded =
+        vec![format!("({IS_STATUS} ?\n({}) :\n{limits})", forges_status(&[is_copy.clone(), recorded]))];
     // Labels and annotations can be written through the status, too.
-    if settings.accurate {
+    if is_of_accurate {
         guarded.extend([changes_followed(), becomes_followed()]);
     }
     let mut allowed =
         vec!["authorizer.group('').resource('resourcequotas').check('create').allowed()".to_owned()];
-    allowed.extend(settings.accurate.then(|| format!("({})", goes_with_its_namespace())));
+    allowed.extend(is_of_accurate.then(|| format!("({})", goes_with_its_namespace())));
+    let would_keep_out = |part| {
+        format!(
+            "'this quota would keep out what is copied from the namespaces above: only an administrator of all namespaces may limit ' + \
+             {}.filter(k, {}).join(', ')",
+            list(&COPIED),
+            changes(part)
+        )
+    };
     let mut policy = Policy {
         name: names::policies::RESOURCE_QUOTAS,
         rules,
-        conditions: vec![not_the_controller(settings), condition("changes-what-is-guarded", any_of(&guarded))],
+        conditions: vec![
+            not_the_controller(settings),
+            condition("changes-what-is-guarded", any_of(&guarded)),
+        ],
         variables: vec![],
         validations: vec![must_saying(
             any_of(&allowed),
             "only an administrator of all namespaces may do this",
             format!(
                 "{IS_STATUS} && {STATUS_DIFFERS} ?\n\
+                 (({is_copy}) ?\n\
                  'this resource quota is a copy, and only the control plane records its usage' :\n\
-                 {other}'this quota would keep out what is copied from the namespaces above: only an administrator of all namespaces may limit ' +\n\
-                 {}.filter(k, {CHANGES}).join(', ')",
-                list(&COPIED)
+                 {}) :\n\
+                 {other}{}",
+                would_keep_out("status"),
+                would_keep_out("spec"),
             ),
         )],
     }
@@ -79,21 +92,31 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
     policy
 }
 
-fn forges_usage(copies: &[String]) -> String {
-    format!(
-        "({}) &&\n!(request.userInfo.username in {}) &&\n{STATUS_DIFFERS}",
-        any_of(copies),
-        list(&recorders_of_usage())
-    )
+/// Whether the old object has the label of HNC's copies.
+fn old_is_hncs() -> String {
+    format!("oldObject.metadata.?labels[?{}].hasValue()", literal(labels::INHERITED_FROM))
 }
 
-/// Whether a limit is set or changed.
-const CHANGES: &str =
-    "object.?spec.?hard[?k].hasValue() && object.?spec.?hard[?k] != oldObject.?spec.?hard[?k]";
+/// Whether somebody other than the control plane changes the status of one of these.
+fn forges_status(of: &[String]) -> String {
+    let recorders = list(&recorders_of_usage());
+    format!("{STATUS_DIFFERS} &&\n!(request.userInfo.username in {recorders}) &&\n({})", any_of(of))
+}
 
-/// Whether the old object is a copy of Accurate's that follows its source.
+/// Whether the spec or the status limits, or limits otherwise, what is copied from above. A quota can have very many limits, so the loop is
+/// over the few that matter.
+fn limits_copies(part: &str) -> String {
+    format!("{}.exists(k, {})", list(&COPIED), changes(part))
+}
+
+/// Whether the limit `k` is set or changed.
+fn changes(part: &str) -> String {
+    format!("object.?{part}.?hard[?k].hasValue() && object.?{part}.?hard[?k] != oldObject.?{part}.?hard[?k]")
+}
+
+/// Whether the old object is a copy of Accurate's that follows its source. One with the label of HNC's copies is none.
 fn was_followed() -> String {
-    follows(old_annotation)
+    format!("({} && !{})", follows(old_annotation), old_is_hncs())
 }
 
 fn follows(annotation: fn(&str) -> String) -> String {
@@ -115,8 +138,9 @@ fn becomes_followed() -> String {
 fn changes_followed() -> String {
     let [from, mode] =
         [FROM, PROPAGATE].map(|key| format!("{} == {}", new_annotation(key), old_annotation(key)));
-    let same =
-        all_of(&[&*from, &*mode, "object.?spec == oldObject.?spec", &*format!("({})", nothing_added())]);
+    let label = format!("!object.metadata.?labels[?{}].hasValue()", literal(labels::INHERITED_FROM));
+    let added = format!("({})", nothing_added());
+    let same = all_of(&[&*from, &*mode, &*label, "object.?spec == oldObject.?spec", &*added]);
     format!("({} &&\n(request.operation == 'DELETE' || !({same})))", was_followed())
 }
 
