@@ -195,6 +195,7 @@ mod tests {
             added_to: Vec::new(),
             anchor_in: None,
             deletes: false,
+            decides_below: false,
             consenting: Vec::new(),
         }
     }
@@ -403,6 +404,25 @@ mod tests {
             (change("moved", &["p"]), Ok(())),
         ] {
             for [first, second] in [[&deletion, &other], [&other, &deletion]] {
+                let (in_flight, forest) = (InFlight::default(), forest());
+                assert_eq!(admit(&in_flight, &forest, first, false), Ok(()));
+                assert_eq!(admit(&in_flight, &forest, second, false), result, "{first:?} {second:?}");
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_decides_about_those_below_and_what_comes_to_be_below_wait_for_each_other() {
+        let label = ParentChange { decides_below: true, ..change("x", &["r"]) };
+        let anchor = |holder: &str| ParentChange { anchor_in: Some(holder.into()), ..change("new", &[]) };
+        for (other, result) in [
+            (change("y", &["x", "p"]), Err(Blocked::Crossing)),
+            (anchor("x"), Err(Blocked::Crossing)),
+            (change("x", &[]), Err(Blocked::Crossing)),
+            (anchor("r"), Ok(())),
+            (change("y", &["r"]), Ok(())),
+        ] {
+            for [first, second] in [[&label, &other], [&other, &label]] {
                 let (in_flight, forest) = (InFlight::default(), forest());
                 assert_eq!(admit(&in_flight, &forest, first, false), Ok(()));
                 assert_eq!(admit(&in_flight, &forest, second, false), result, "{first:?} {second:?}");

@@ -14,6 +14,7 @@ use crate::core::name::Name;
 use crate::core::stream::Stream;
 use crate::core::verdict::{Answers, Check, NamespacedRight, Question, first_refused, unreliable};
 use crate::dialects::Forest;
+use crate::hnc;
 
 /// 503 while the streams of the structure are incomplete.
 fn structure_is_known(forest: &Forest) -> Check {
@@ -41,9 +42,10 @@ fn may_delete_below(namespace: &str) -> NamespacedRight {
     NamespacedRight { verb: "delete", ..may_create_below(namespace) }
 }
 
-/// The right that shows that a user decides who has rights in a namespace.
-fn may_bind(namespace: &str) -> NamespacedRight {
-    let (verb, group, resource) = ("update", "rbac.authorization.k8s.io", "rolebindings");
+/// The right of an admin of a namespace, as in HNC's hierarchy. The right to update role bindings is not enough: Kubernetes lets a user grant
+/// only rights that the user has.
+fn is_admin(namespace: &str) -> NamespacedRight {
+    let (verb, group, resource) = ("update", hnc::keys::GROUP, "hierarchyconfigurations");
     NamespacedRight { namespace: namespace.into(), verb, group, resource }
 }
 
@@ -62,7 +64,7 @@ fn has_rights(rights: &[NamespacedRight], answers: &Answers, what: impl FnOnce()
 /// one that can be upstream, must be able to give rights in each of them.
 fn next_consent(forest: &Forest, name: &Name, answers: &Answers) -> Check {
     let next = forest.id(name).map(|id| forest.tree.next_hops(id)).unwrap_or_default();
-    let rights: Vec<_> = next.iter().map(|next| may_bind(forest.name(*next))).collect();
+    let rights: Vec<_> = next.iter().map(|next| is_admin(forest.name(*next))).collect();
     has_rights(&rights, answers, || {
         format!(
             "make {name:?} a namespace that passes objects on: existing namespaces name it as their parent or template"

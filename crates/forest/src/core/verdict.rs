@@ -89,6 +89,9 @@ pub struct ParentChange {
     pub anchor_in: Option<Name>,
     /// Whether the anchor is deleted, and `child` with it. Nothing may come to be below `child` meanwhile.
     pub deletes: bool,
+    /// Whether it decides what can be below `child`: namespaces of which hierarchy, or none. Nothing may come to be below `child`
+    /// meanwhile.
+    pub decides_below: bool,
     /// The other side of a missing parent, as far as it is known; it has consented. For a missing parent, the namespaces of the
     /// anchors that wait for its name; for an anchor, the namespaces that name `child` as their parent.
     pub consenting: Vec<Name>,
@@ -142,8 +145,8 @@ impl ParentChange {
             || self.links.iter().any(|link| link.namespace == other.child)
     }
 
-    /// Whether this change must wait for `other`: it depends on a parent that `other` changes, or one of the two creates the missing
-    /// parent that the other one names. Anchors of different namespaces do not wait for each other, because a user can send as many
+    /// Whether this change must wait for `other`: it depends on a parent that `other` changes, or `other` on what this one decides, or one of
+    /// the two creates the missing parent that the other one names. Anchors of different namespaces do not wait for each other, because a user can send as many
     /// as they want that are never stored: of two for one name, the controller puts the second in conflict.
     pub fn is_blocked_by(&self, other: &Self) -> bool {
         if self.deletes || other.deletes {
@@ -154,7 +157,9 @@ impl ParentChange {
         if are_rivals {
             return false;
         }
-        self.concerns(&other.child)
+        (self.decides_below && other.is_below(self))
+            || (other.decides_below && self.is_below(other))
+            || self.concerns(&other.child)
             || other.missing_parent.as_ref() == Some(&self.child)
             || self.missing_parent.as_ref() == Some(&other.child)
     }

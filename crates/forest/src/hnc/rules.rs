@@ -67,6 +67,7 @@ pub(crate) fn parent_change(
         added_to: parents[1].map(|parent| forest.additions(&parent.into(), child)).unwrap_or_default(),
         anchor_in: None,
         deletes: false,
+        decides_below: false,
     }
 }
 

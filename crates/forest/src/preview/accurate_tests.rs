@@ -227,7 +227,7 @@ fn each_intent_is_judged_by_the_rules_of_accurate() {
             [
                 right("create", group, "subnamespaces"),
                 right("delete", group, "subnamespaces"),
-                right("update", "rbac.authorization.k8s.io", "rolebindings"),
+                right("update", "hnc.x-k8s.io", "hierarchyconfigurations"),
             ]
         })
         .map(|question| (question, Answer::Yes))

@@ -6,7 +6,7 @@
 //! server need not ask about anything else.
 
 use super::{
-    forbidden, has_rights, hncs_structure_is_known, may_bind, may_create_below, may_delete_below,
+    forbidden, has_rights, hncs_structure_is_known, is_admin, may_create_below, may_delete_below,
     next_consent, structure_is_known,
 };
 use crate::accurate::keys;
@@ -15,7 +15,7 @@ use crate::accurate::state::labels_of;
 use crate::core::fields::Pairs;
 use crate::core::name::Name;
 use crate::core::stream::Stream;
-use crate::core::tree::EdgeKind;
+use crate::core::tree::{EdgeKind, Id};
 use crate::core::verdict::{Answers, Check, Operation, ParentChange, Presence, User, Verdict, presence};
 use crate::dialects::Forest;
 use crate::hnc::rules::{link, parent_change};
@@ -106,8 +106,9 @@ impl<'a> Review<'a> {
         self.user_may_place()
     }
 
-    /// The new place. Until it is seen, no other change of this namespace, or of one upstream of it, is allowed in either hierarchy: the
-    /// two could make a cycle, or put a namespace into both. A new namespace that no other one names cannot make a cycle.
+    /// The new place. Until it is seen, no other change of this namespace, or of one upstream of it, is allowed in either hierarchy, and
+    /// nothing comes to be below it: the two could make a cycle, put a namespace into both, or leave one below a namespace that cannot be
+    /// upstream. A new namespace that no other one names cannot make a cycle.
     /// So only its upstream namespace counts.
     fn change(&self) -> Option<ParentChange> {
         let Request { operation, name, .. } = self.request;
@@ -274,17 +275,34 @@ impl<'a> Review<'a> {
             // Restrictions are left from one that is missing, or that came back without a place in a hierarchy.
             let leads = self.forest.has_seen(upstream)
                 && self.forest.id(upstream).is_some_and(|id| labels_of(self.forest, id).leads(kind));
-            let right = if leads { may_delete_below(upstream) } else { may_bind(name) };
-            has_rights(&[right], self.answers, || {
+            let right = if leads { may_delete_below(upstream) } else { is_admin(name) };
+            let top = self.topmost_left(kind, upstream).filter(|top| **top != *upstream);
+            let rights: Vec<_> = [right].into_iter().chain(top.map(|top| may_delete_below(&top))).collect();
+            has_rights(&rights, self.answers, || {
                 format!("remove the label {}={upstream} from namespace {name:?}", label(kind))
             })?;
         }
         let Some((kind, upstream)) = new else { return Ok(()) };
-        let consents = (self.request.operation == Operation::Update).then(|| may_bind(name));
+        let consents = (self.request.operation == Operation::Update).then(|| is_admin(name));
         let rights: Vec<_> = [may_create_below(upstream)].into_iter().chain(consents).collect();
         has_rights(&rights, self.answers, || {
             format!("set the label {}={upstream} on namespace {name:?}", label(kind))
         })
+    }
+
+    /// Of the namespaces above that this one leaves, the topmost that exists: that of the tree, or of the part of the tree that it moves out of.
+    /// Its restrictions go with the label, so the consent of the upstream namespace, which is below it, is not enough.
+    fn topmost_left(&self, kind: EdgeKind, upstream: &str) -> Option<Name> {
+        let forest = self.forest;
+        let above = |name: &str| {
+            let path = forest.id(name).map(|id| forest.tree.hop_ancestry(id).path).unwrap_or_default();
+            let is_followed = |id: &Id| forest.tree.hop(*id).is_some_and(|edge| edge.kind == kind);
+            let length = 1 + path.iter().take_while(|id| is_followed(id)).count();
+            path.into_iter().take(length).collect::<Vec<_>>()
+        };
+        let stays = self.after().edge().map(|(_, name)| above(name)).unwrap_or_default();
+        let left = above(upstream).into_iter().filter(|id| !stays.contains(id));
+        left.map(|id| forest.name(id)).rfind(|name| forest.has_seen(name)).cloned()
     }
 
     /// Children may be deleted too if the operator allows it. A namespace that others name as their template stays in any case. One

@@ -9,7 +9,7 @@
 
 use super::namespace::{has_next, not_in_hnc};
 use super::{
-    forbidden, has_rights, hncs_structure_is_known, may_bind, may_delete_below, next_consent,
+    forbidden, has_rights, hncs_structure_is_known, is_admin, may_delete_below, next_consent,
     structure_is_known,
 };
 use crate::accurate::SubNamespaceFact;
@@ -149,7 +149,7 @@ impl Review<'_> {
         if !removes_finalizer {
             return Ok(());
         }
-        has_rights(&[may_bind(namespace)], self.answers, || {
+        has_rights(&[is_admin(namespace)], self.answers, || {
             format!(
                 "remove the finalizer {} of the SubNamespace {name:?}, which the controller removes when its namespace is being \
                  deleted",

@@ -83,6 +83,7 @@ fn creation(forest: &Forest, request: &Request) -> ParentChange {
         added_to: Vec::new(),
         anchor_in: Some(parent.clone()),
         deletes: false,
+        decides_below: false,
         consenting: forest.children(child),
     }
 }

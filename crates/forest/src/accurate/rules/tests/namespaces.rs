@@ -3,7 +3,7 @@
 use super::decide;
 use crate::Forest;
 use crate::accurate::rules::namespace::{Request, review};
-use crate::accurate::rules::{may_bind, may_create_below};
+use crate::accurate::rules::{is_admin, may_create_below};
 use crate::accurate::settings::Settings;
 use crate::accurate::world::{draw, draw_with, empty, form, namespace, place, settings};
 use crate::accurate::{Fact as AccurateFact, SubNamespaceFact};
@@ -24,13 +24,13 @@ const ALL: [&str; 17] = [
     "delete subnamespaces s",
     "delete subnamespaces t",
     "delete subnamespaces i",
-    "update rolebindings n",
-    "update rolebindings s",
-    "update rolebindings r",
-    "update rolebindings t",
-    "update rolebindings i",
-    "update rolebindings x",
-    "update rolebindings y",
+    "update hierarchyconfigurations n",
+    "update hierarchyconfigurations s",
+    "update hierarchyconfigurations r",
+    "update hierarchyconfigurations t",
+    "update hierarchyconfigurations i",
+    "update hierarchyconfigurations x",
+    "update hierarchyconfigurations y",
 ];
 
 fn request<'a>(operation: Operation, old: Option<&'a str>, new: Option<&'a str>) -> Request<'a> {
@@ -195,19 +195,20 @@ fn nobody_takes_a_namespace_over_who_may_only_write_it() {
         )
     };
     let below = "create subnamespaces.accurate.cybozu.com";
-    let bind = "update rolebindings.rbac.authorization.k8s.io";
+    let bind = "update hierarchyconfigurations.hnc.x-k8s.io";
     for (rights, new, wanted) in [
         (&[][..], "n ^r", lacking("parent=r", below, "r")),
         (&["create subnamespaces r"], "n ^r", lacking("parent=r", bind, "n")),
-        (&["update rolebindings n"], "n ^r", lacking("parent=r", below, "r")),
-        (&["update rolebindings n"], "n ~t", lacking("template=t", below, "t")),
-        (&["update rolebindings n", "create subnamespaces r"], "n ^r", "ok".into()),
+        (&["update hierarchyconfigurations n"], "n ^r", lacking("parent=r", below, "r")),
+        (&["update hierarchyconfigurations n"], "n ~t", lacking("template=t", below, "t")),
+        (&["update hierarchyconfigurations n", "create subnamespaces r"], "n ^r", "ok".into()),
         (&[], "n team=red", "ok".into()),
     ] {
         assert_eq!(update_as(rights, &forest, "n", new), wanted, "{rights:?} {new}");
     }
     // A template counts as soon as it is in force.
-    let hidden = update_as(&["delete subnamespaces s"], &forest, "x ^s ~t", "x ~t");
+    let leaves = ["delete subnamespaces s", "delete subnamespaces r"];
+    let hidden = update_as(&leaves, &forest, "x ^s ~t", "x ~t");
     assert!(hidden.starts_with("you may not set the label"), "{hidden}");
     let trusting = draw_with(Settings { trust_namespace_editors: true, ..settings() }, WORLD);
     assert_eq!(update_as(&[], &trusting, "n", "n ^r"), "ok");
@@ -218,7 +219,8 @@ fn nobody_takes_a_namespace_over_who_may_only_write_it() {
 #[test]
 fn nobody_takes_a_namespace_out_of_its_tree_who_may_only_write_it() {
     let forest = draw(WORLD);
-    let own = ["update rolebindings x", "create subnamespaces r", "update rolebindings y"];
+    let own =
+        ["update hierarchyconfigurations x", "create subnamespaces r", "update hierarchyconfigurations y"];
     for (old, new, label, upstream) in [
         ("x ^s", "x", "parent=s", "s"),
         ("x ^s", "x root", "parent=s", "s"),
@@ -245,14 +247,49 @@ fn nobody_takes_a_namespace_out_of_its_tree_who_may_only_write_it() {
         ("b ^back", "b"),
         ("d ^drawn", "d"),
     ] {
-        let bind = format!("update rolebindings {}", &old[..1]);
+        let bind = format!("update hierarchyconfigurations {}", &old[..1]);
         let others = ["create subnamespaces r", "delete subnamespaces back", "delete subnamespaces drawn"];
         let refused = update_as(&others, &orphans, old, new);
-        assert!(refused.contains("the right to update rolebindings.rbac.authorization.k8s.io"), "{refused}");
+        assert!(refused.contains("the right to update hierarchyconfigurations.hnc.x-k8s.io"), "{refused}");
         assert_eq!(update_as(&["create subnamespaces r", &bind], &orphans, old, new), "ok", "{old} -> {new}");
     }
     let trusting = draw_with(Settings { trust_namespace_editors: true, ..settings() }, WORLD);
     assert_eq!(update_as(&[], &trusting, "x ^s", "x"), "ok");
+}
+
+/// Restrictions come from all namespaces above. Those that stay above are not asked.
+#[test]
+fn the_topmost_namespace_that_one_leaves_consents() {
+    let forest = draw("r root ~t, a ^r, b ^a, x ^b, c ^r, o root, t template ~u, u template, i ~t");
+    for (old, new, top) in [
+        ("x ^b", "x", Some("r")),
+        ("x ^b", "x root", Some("r")),
+        ("x ^b", "x ^o", Some("r")),
+        ("x ^b", "x ~t", Some("r")),
+        ("x ^b", "x ^c", Some("a")),
+        ("x ^b", "x ^a", None),
+        ("b ^a", "b ^c", None),
+        ("i ~t", "i", Some("u")),
+        ("i ~t", "i ~u", None),
+    ] {
+        let direct = format!("delete subnamespaces {}", &old[3..]);
+        let name = &old[..1];
+        let joins = ["a", "c", "o", "t", "u"].map(|it| format!("create subnamespaces {it}"));
+        let mut rights = vec![direct, format!("update hierarchyconfigurations {name}")];
+        rights.extend(joins);
+        let answer = |rights: &[String]| {
+            let rights: Vec<&str> = rights.iter().map(String::as_str).collect();
+            update_as(&rights, &forest, old, new)
+        };
+        if let Some(top) = top {
+            let wanted = format!(
+                "the right to delete subnamespaces.accurate.cybozu.com in namespace {top:?} is needed"
+            );
+            assert!(answer(&rights).ends_with(&wanted), "{old} -> {new}: {}", answer(&rights));
+            rights.push(format!("delete subnamespaces {top}"));
+        }
+        assert_eq!(answer(&rights), "ok", "{old} -> {new}");
+    }
 }
 
 /// Who may create namespaces may be admin of each of them.
@@ -279,12 +316,12 @@ fn nobody_gets_power_over_namespaces_that_wait_for_another() {
     let lacking = |name: &str, next: &str| {
         format!(
             "you may not make {name:?} a namespace that passes objects on: existing namespaces name it as their parent or template: \
-             the right to update rolebindings.rbac.authorization.k8s.io in namespace {next:?} is needed"
+             the right to update hierarchyconfigurations.hnc.x-k8s.io in namespace {next:?} is needed"
         )
     };
     assert_eq!(create(&forest, "gone root"), lacking("gone", "a"));
     assert_eq!(update_as(&[], &forest, "n", "n root"), lacking("n", "b"));
-    assert_eq!(update_as(&["update rolebindings b"], &forest, "n", "n root"), "ok");
+    assert_eq!(update_as(&["update hierarchyconfigurations b"], &forest, "n", "n root"), "ok");
     assert_eq!(create(&forest, "gone"), "ok", "a normal namespace passes nothing on");
 }
 
@@ -352,7 +389,7 @@ fn changes_at_the_same_moment_block_each_other() {
         other => panic!("{other:?}"),
     };
     let yes = |questions: &[&str]| -> Answers {
-        let rights = questions.iter().flat_map(|name| [may_create_below(name), may_bind(name)]);
+        let rights = questions.iter().flat_map(|name| [may_create_below(name), is_admin(name)]);
         let admins = questions.iter().map(|name| Question::IsAdmin((*name).into()));
         rights.map(Question::Has).chain(admins).map(|question| (question, Answer::Yes)).collect()
     };
@@ -395,7 +432,7 @@ fn a_new_namespace_that_nobody_names_depends_on_its_upstream_namespace_alone() {
     let forest = draw("a root, b ^a, c ^b, d ^c, x ^gone");
     let links = |request: &Request<'_>| {
         let rights =
-            ["a", "b", "c", "d", "x"].into_iter().flat_map(|name| [may_create_below(name), may_bind(name)]);
+            ["a", "b", "c", "d", "x"].into_iter().flat_map(|name| [may_create_below(name), is_admin(name)]);
         let rights = rights.chain(["gone", "c"].map(super::super::may_delete_below));
         let answers = rights.map(|right| (Question::Has(right), Answer::Yes)).collect();
         match review(&forest, request, &answers) {

@@ -79,10 +79,10 @@ fn one_for_a_namespace_elsewhere_needs_the_consent_of_those_below_it() {
     let create = |yes: &[&str], place| {
         decide(yes, |answers| review(&forest, &request(Operation::Create, place), answers))
     };
-    let both = ["update rolebindings c", "update rolebindings d"];
+    let both = ["update hierarchyconfigurations c", "update hierarchyconfigurations d"];
     for (yes, place, is_allowed) in [
         (&[][..], "q/x", false),
-        (&["update rolebindings x", "update rolebindings c"], "q/x", false),
+        (&["update hierarchyconfigurations x", "update hierarchyconfigurations c"], "q/x", false),
         (&both, "q/x", true),
         // A lost one is created again.
         (&[], "r/x", true),
@@ -152,11 +152,15 @@ fn an_owner_reference_is_for_those_to_add_who_may_delete() {
 fn the_finalizer_is_removed_by_those_who_give_rights_in_the_parent() {
     let forest = draw("r root, s ^r");
     let refused = "you may not remove the finalizer accurate.cybozu.com/finalizer of the SubNamespace \"s\", which the controller removes \
-                   when its namespace is being deleted: the right to update rolebindings.rbac.authorization.k8s.io in namespace \"r\" is \
+                   when its namespace is being deleted: the right to update hierarchyconfigurations.hnc.x-k8s.io in namespace \"r\" is \
                    needed";
     for (removes_finalizer, yes, wanted) in [
-        (true, &["delete subnamespaces r", "update subnamespaces r", "update rolebindings s"][..], refused),
-        (true, &["update rolebindings r"], "ok"),
+        (
+            true,
+            &["delete subnamespaces r", "update subnamespaces r", "update hierarchyconfigurations s"][..],
+            refused,
+        ),
+        (true, &["update hierarchyconfigurations r"], "ok"),
         (false, &[], "ok"),
     ] {
         let request = Request { removes_finalizer, ..request(Operation::Update, "r/s") };
