@@ -123,7 +123,8 @@ impl Changes {
 }
 
 /// Whether the source of a copy in a frozen namespace was deleted with its namespace. While that is being deleted, users can hold up
-/// its deletion, and remove the labels by which it leads. So a binding goes when it is withdrawn there, or changes.
+/// its deletion, and remove the labels by which it leads. So a binding goes when it is withdrawn there, or changes, or its Role does:
+/// nothing writes the Role here.
 fn is_forsaken(place: &Place<'_>, key: &ObjectKey, object: &Object, why: &Frozen) -> bool {
     let Some(from) = object.hop().and_then(|hop| hop.from.as_ref()) else { return false };
     match why {
@@ -132,7 +133,8 @@ fn is_forsaken(place: &Place<'_>, key: &ObjectKey, object: &Object, why: &Frozen
             from == upstream
                 && place.upstream.is_some_and(|id| place.forest.is_ending(id))
                 && place.forest.kind(key.kind).binds_subjects()
-                && !matches!(place.decide(key), Decision::Leave)
+                && (!matches!(place.decide(key), Decision::Leave)
+                    || place.role_of(key).is_some_and(|role| !place.has_the_same(&role)))
         }
         _ => false,
     }

@@ -208,11 +208,16 @@ impl<'a> Place<'a> {
     /// Whether this Role is, or becomes with this plan, an exact copy of the one upstream: a Role of that name with other rules
     /// would give other rights.
     fn role_is_the_same(&self, role: &ObjectKey) -> bool {
+        matches!(self.compared(role), Decision::Write(..)) || self.has_the_same(role)
+    }
+
+    /// Whether this Role is an exact copy of the one upstream now.
+    pub(super) fn has_the_same(&self, role: &ObjectKey) -> bool {
         let is_equal = || {
             let (upstream, source) = self.source(role)?;
             Some(self.object(role)?.hop()?.is_of(upstream, source))
         };
-        matches!(self.compared(role), Decision::Write(..)) || is_equal() == Some(true) || self.is_ahead(role)
+        is_equal() == Some(true) || self.is_ahead(role)
     }
 
     pub(super) fn failure(&self, key: &ObjectKey) -> Option<&'a Failure> {

@@ -329,6 +329,11 @@ fn what_a_namespace_that_is_being_deleted_passes_on_no_more_gives_no_right() {
         ("s !", other("RoleBinding", "b", &binds("a", "2")), &["delete RoleBinding b"]),
         ("s !", other("RoleBinding", "b", &binds("a", "1")), &[]),
         ("s !", gone("Role", "a"), &["delete RoleBinding b"]),
+        (
+            "s !",
+            other("Role", "a", &serde_json::json!({ "rules": [{ "verbs": ["get"] }] })),
+            &["delete RoleBinding b"],
+        ),
         ("s !", gone("Secret", "c"), &[]),
         ("s", gone("RoleBinding", "b"), &[]),
     ] {
