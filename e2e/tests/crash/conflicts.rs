@@ -100,7 +100,10 @@ async fn a_namespace_that_became_a_parent_while_no_controller_runs_is_not_delete
     steps.set_parent("ku-child", "ku-parent").await?;
     let refused = steps.namespaces().delete("ku-parent", &DeleteParams::default()).await;
     let refused = refused.err().map(|error| error.to_string()).unwrap_or_default();
-    ensure!(refused.contains("check that hns-controller runs"), "it was deleted, or refused otherwise: {refused}");
+    ensure!(
+        refused.contains("check that hns-controller runs"),
+        "it was deleted, or refused otherwise: {refused}"
+    );
     let second = controller(&turn).await?;
     steps.labelled(&["ku-child", "ku-parent", "ku"]).await?;
     eventually("it can be deleted", PATIENCE, async || {
