@@ -8,6 +8,7 @@ pub mod accurate;
 mod data;
 mod document;
 mod follow;
+mod section;
 pub mod values;
 
 pub use self::data::{

@@ -14,6 +14,7 @@ use hns_api::accurate::names::CONFIGURATION;
 use kube::core::discovery::v2::APIGroupDiscovery;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::section::section;
 use super::{Data, Invalid};
 
 pub use self::config::{Config, NamingPolicy};
@@ -39,6 +40,7 @@ pub struct Settings {
     /// The feature gates that are set. Accurate's flag `--feature-gates`.
     pub feature_gates: BTreeMap<String, bool>,
     /// Accurate's configuration file.
+    #[serde(deserialize_with = "section")]
     pub config: Config,
 }
 

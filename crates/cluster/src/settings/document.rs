@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use serde_saphyr::{SnippetMode, UserMessageFormatter};
 
+use super::section::section;
 use super::{accurate, values};
 
 /// What is wrong with a document.
@@ -79,16 +80,16 @@ pub struct SharedSettings {
     #[serde(default)]
     pub ancestry_annotation: bool,
     /// Whether the creator of a subnamespace is bound in it.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "section")]
     pub initial_admin: InitialAdmin,
     /// What is propagated of objects.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "section")]
     pub propagation: Propagation,
     /// Whether hierarchical quotas are enforced.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "section")]
     pub hierarchical_quotas: HierarchicalQuotas,
     /// Accurate's API.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "section")]
     pub accurate: accurate::Settings,
 }
 
@@ -298,16 +299,24 @@ pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, Invalid> {
     };
     serde_path_to_error::deserialize(value).map_err(|error| {
         let path = error.path().to_string();
-        Invalid::new(if path == "." { "" } else { &path }, plain(&error.inner().to_string()))
+        let path = if path == "." { "" } else { &path };
+        Invalid::new(path, plain(path, &error.inner().to_string()))
     })
 }
 
 /// The message of the parser in words of YAML.
-fn plain(reason: &str) -> String {
+fn plain(key: &str, reason: &str) -> String {
     if reason.starts_with("missing field `version`") {
         return "the key `version` is missing; the only version is v1: `version: v1`".to_owned();
     }
-    reason.replace("unknown variant", "unknown value").replace("expected a sequence", "expected a list")
+    let word = if key == "version" { "expected `v1`" } else { "expected a string" };
+    let words = [
+        ("unknown variant", "unknown value"),
+        ("expected a sequence", "expected a list"),
+        ("invalid type: sequence", "invalid type: list"),
+        ("expected string or map", word),
+    ];
+    words.into_iter().fold(reason.to_owned(), |text, (rust, plain)| text.replace(rust, plain))
 }
 
 fn each<T>(
@@ -396,6 +405,17 @@ propagation:
             ("- v1", "", "expected keys with values"),
             ("{}", "", "the key `version` is missing"),
             ("version: v2", "version", "unknown value `v2`, expected `v1`"),
+            ("version: 1", "version", "invalid type: integer `1`, expected `v1`"),
+            ("{version: v1, accurate: []}", "accurate", "invalid type: list, expected a map"),
+            ("{version: v1, accurate: {config: []}}", "accurate.config", "expected a map"),
+            ("{version: v1, propagation: []}", "propagation", "expected a map"),
+            ("{version: v1, initialAdmin: true}", "initialAdmin", "expected a map"),
+            ("{version: v1, hierarchicalQuotas: []}", "hierarchicalQuotas", "expected a map"),
+            (
+                "{version: v1, hierarchicalQuotas: {failurePolicy: 1}}",
+                "hierarchicalQuotas.failurePolicy",
+                "expected a string",
+            ),
             (
                 "{version: v1, excludedNamespace: [a]}",
                 "excludedNamespace",

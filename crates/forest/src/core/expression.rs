@@ -1,6 +1,8 @@
 //! Regular expressions that users write: what is wrong with one, in one line.
 
-use regex::{Error, Regex};
+use std::fmt::Display;
+
+use regex::Regex;
 
 /// The expression that matches a whole text if `pattern` does: `^(?:PATTERN)$`.
 ///
@@ -12,7 +14,7 @@ pub fn whole(pattern: &str) -> Result<Regex, String> {
 }
 
 /// What is wrong with an expression, as a clause: the library's text also draws it, over several lines.
-pub fn fault(error: &Error) -> String {
+pub fn fault(error: &impl Display) -> String {
     let text = error.to_string();
     let last = text.lines().last().unwrap_or_default().trim();
     format!("it is no regular expression: {}", last.trim_start_matches("error: "))

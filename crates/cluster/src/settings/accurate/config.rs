@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::Invalid;
 use super::super::document::{quoted, read};
+use super::super::section::sections;
 use super::{Watch, or_default, watches};
 
 /// What is propagated, and which names are allowed. A key that is absent or null is an empty list.
@@ -28,7 +29,7 @@ pub struct Config {
     #[serde(deserialize_with = "or_default")]
     pub sub_namespace_annotation_keys: Vec<String>,
     /// The kinds whose objects may be propagated.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "sections")]
     pub watches: Vec<Watch>,
     /// Patterns of the labels that copies do not get.
     #[serde(deserialize_with = "or_default")]
@@ -37,7 +38,7 @@ pub struct Config {
     #[serde(deserialize_with = "or_default")]
     pub propagate_annotation_key_excludes: Vec<String>,
     /// Which names sub-namespaces may have.
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "sections")]
     pub naming_policies: Vec<NamingPolicy>,
 }
 
@@ -197,6 +198,7 @@ namingPolicies:
             ("labelKeys: [1]", "labelKeys[0]", "expected a string"),
             ("watches: [{group: a, resource: b}]", "watches[0].resource", "unknown field `resource`"),
             ("watches: [{kind: Secret}]", "watches[0]", "expected version and kind"),
+            ("watches: [['', v1, Secret]]", "watches[0]", "expected a map"),
             (
                 "namingPolicies: [{root: a, matches: b}]",
                 "namingPolicies[0].matches",
