@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use clap::Parser;
-use clap::builder::BoolishValueParser;
 use forest::Identity;
 use hns_api::names;
 use hns_cluster::settings::InForce;
-use hns_runtime::args::{CommonArgs, IssuerArgs, LeaderElectionArgs, ProgramArgs, SharedArgs};
+use hns_cluster::settings::values::boolean;
+use hns_runtime::args::{CommonArgs, IssuerArgs, LeaderElectionArgs, ProgramArgs, SharedArgs, port};
 use k8s_openapi::ByteString;
 
 use crate::registrations::RegistrationSettings;
@@ -34,19 +34,18 @@ pub struct Args {
     /// Create the webhook configurations and admission policies, and keep them as the settings require; with `false` they stay as
     /// they are, for example to change them by hand. Certificates of --enable-internal-cert-management are written in any case
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set,
-          default_value = "true", default_missing_value = "true", value_parser = BoolishValueParser::new())]
+          default_value = "true", default_missing_value = "true", value_parser = boolean)]
     pub manage_registrations: bool,
 
     /// Create validating admission policies, by which the API server itself refuses requests that can be judged without the
     /// hierarchy; with `false` they are deleted, and the webhook judges these requests, except for the size of namespaces and the
     /// protection of `ResourceQuotas`
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set,
-          default_value = "true", default_missing_value = "true", value_parser = BoolishValueParser::new())]
+          default_value = "true", default_missing_value = "true", value_parser = boolean)]
     pub admission_policies: bool,
 
     /// Port of the Service of the webhook, at which the API server calls it
-    #[arg(long, value_name = "PORT", default_value_t = names::WEBHOOK_SERVICE_PORT,
-          value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "PORT", default_value_t = names::WEBHOOK_SERVICE_PORT, value_parser = port)]
     pub webhook_service_port: u16,
 
     /// Certificates (PEM, in base64) that the API server verifies the webhook's certificate with: `caBundle` in the webhook
@@ -61,13 +60,13 @@ pub struct Args {
 
     /// Leave the label `GroupKind` of the metrics `hnc_reconcilers_object_*` empty and count all kinds together
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set,
-          default_value = "true", default_missing_value = "true", value_parser = BoolishValueParser::new())]
+          default_value = "true", default_missing_value = "true", value_parser = boolean)]
     pub suppress_object_tags: bool,
 
     /// Remove the finalizers from all anchors, `HierarchyConfigurations` and `SubNamespaces`, and exit: for an uninstallation. Does nothing while
     /// the Deployment of the controller exists
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set,
-          default_value = "false", default_missing_value = "true", value_parser = BoolishValueParser::new())]
+          default_value = "false", default_missing_value = "true", value_parser = boolean)]
     pub release_finalizers: bool,
 }
 

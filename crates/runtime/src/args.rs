@@ -25,6 +25,7 @@ pub use self::{
     certificates::{CertificateArgs, IssuerArgs},
     go::IgnoredFlags,
     shared::SharedArgs,
+    values::port,
 };
 use crate::{lease::Timing, listen::ListenAddress};
 
@@ -88,7 +89,7 @@ pub enum LogFormat {
 #[derive(Clone, Debug, Args)]
 pub struct WebhookServerArgs {
     /// Port of the webhook server (HTTPS)
-    #[arg(long, value_name = "PORT", default_value = "443", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "PORT", default_value = "443", value_parser = values::port)]
     pub webhook_server_port: u16,
 
     /// Address of the webhook server, without port; all interfaces if empty
@@ -157,19 +158,20 @@ impl LeaderElectionArgs {
         let lease_duration = self.leader_elect_lease_duration;
         let renew_deadline = self.leader_elect_renew_deadline;
         let retry_period = self.leader_elect_retry_period;
+        let [lease, renew, retry] = [lease_duration, renew_deadline, retry_period].map(values::shown);
         ensure!(
             lease_duration.subsec_nanos() == 0,
-            "--leader-elect-lease-duration={lease_duration:?} must be whole seconds"
+            "--leader-elect-lease-duration={lease} must be whole seconds"
         );
         ensure!(
             renew_deadline < lease_duration,
-            "--leader-elect-renew-deadline={renew_deadline:?} must be shorter than \
-             --leader-elect-lease-duration={lease_duration:?}"
+            "--leader-elect-renew-deadline={renew} must be shorter than \
+             --leader-elect-lease-duration={lease}"
         );
         ensure!(
             retry_period < renew_deadline,
-            "--leader-elect-retry-period={retry_period:?} must be shorter than \
-             --leader-elect-renew-deadline={renew_deadline:?}"
+            "--leader-elect-retry-period={retry} must be shorter than \
+             --leader-elect-renew-deadline={renew}"
         );
         ensure!(!retry_period.is_zero(), "--leader-elect-retry-period must be longer than 0");
         Ok(Timing { lease_duration, renew_deadline, retry_period })

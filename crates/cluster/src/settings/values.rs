@@ -7,6 +7,18 @@ use regex::Regex;
 
 use super::FailurePolicy;
 
+/// The literals of a boolean in Go's `strconv.ParseBool`.
+///
+/// # Errors
+/// It is none of them.
+pub fn boolean(value: &str) -> Result<bool, String> {
+    match value {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err("expected true or false".to_owned()),
+    }
+}
+
 /// How conflicts are treated, in the spelling of the `HNCConfiguration`.
 ///
 /// # Errors

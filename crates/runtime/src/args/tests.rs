@@ -334,6 +334,8 @@ fn times_that_contradict_each_other_are_refused() {
     ] {
         assert_eq!(controller(line).election.timing().is_ok(), valid, "{line}");
     }
+    let refused = controller("--leader-elect-lease-duration=0").election.timing().unwrap_err().to_string();
+    assert!(refused.ends_with("shorter than --leader-elect-lease-duration=0s"), "{refused}");
 }
 
 #[test]

@@ -5,17 +5,17 @@
 use std::{convert::Infallible, path::PathBuf, time::Duration};
 
 pub(super) use hns_cluster::settings::values::{
-    anchored_regex, cluster_role, external_manager, failure_policy, glob, identity, label, managed_key,
-    namespace, object_name, on_conflict,
+    anchored_regex, boolean, cluster_role, external_manager, failure_policy, glob, identity, label,
+    managed_key, namespace, object_name, on_conflict,
 };
 
-/// The literals of a boolean in Go's `strconv.ParseBool`.
-pub(super) fn boolean(value: &str) -> Result<bool, String> {
-    match value {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-        _ => Err("expected true or false".to_owned()),
-    }
+/// A port to listen on.
+///
+/// # Errors
+/// It is none.
+pub fn port(value: &str) -> Result<u16, String> {
+    let port = value.parse().ok().filter(|port| *port != 0);
+    port.ok_or_else(|| "expected a port, 1 to 65535".to_owned())
 }
 
 /// A path; an empty text means none, which clap's own parser refuses.
@@ -86,4 +86,9 @@ fn unit_in_seconds(unit: &str) -> Option<f64> {
         "h" => Some(3600.0),
         _ => None,
     }
+}
+
+/// A duration as a flag has it.
+pub(super) fn shown(duration: Duration) -> String {
+    if duration.is_zero() { "0s".to_owned() } else { format!("{duration:?}") }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::Invalid;
+use super::super::values::boolean;
 
 const DISABLE_PROPAGATE_GENERATED: &str = "DisablePropagateGenerated";
 
@@ -42,12 +43,8 @@ pub fn parse_flag(value: &str) -> Result<BTreeMap<String, bool>, String> {
     parts
         .map(|part| {
             let (name, word) = part.split_once('=').ok_or(format!("{}: expected NAME=BOOL", part.trim()))?;
-            // The words of Go's `strconv.ParseBool`.
-            let is_on = match word.trim() {
-                "1" | "t" | "T" | "true" | "TRUE" | "True" => true,
-                "0" | "f" | "F" | "false" | "FALSE" | "False" => false,
-                other => return Err(format!("{}: {other:?} is neither true nor false", name.trim())),
-            };
+            let is_on =
+                boolean(word.trim()).map_err(|reason| format!("{}: {word:?}: {reason}", name.trim()))?;
             Ok((name.trim().to_owned(), is_on))
         })
         .collect()
@@ -78,8 +75,8 @@ mod tests {
     fn a_mistake_is_named() {
         for (flag, reason) in [
             ("AllBeta", "AllBeta: expected NAME=BOOL"),
-            ("AllBeta=yes", "AllBeta: \"yes\" is neither"),
-            ("AllBeta=", "AllBeta: \"\" is neither"),
+            ("AllBeta=yes", "AllBeta: \"yes\": expected true or false"),
+            ("AllBeta=", "AllBeta: \"\": expected true"),
         ] {
             assert!(parse_flag(flag).unwrap_err().contains(reason), "{flag}");
         }
