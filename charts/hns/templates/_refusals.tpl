@@ -1,15 +1,23 @@
-{{/* Values of HNC's chart that this one has under other names, and values that contradict each other. */}}
+{{/* Values of HNC's and of Accurate's chart that this one has under other names, and values that contradict each other. */}}
 {{- define "hns.refusals" -}}
 {{- range tuple
-  (tuple "image" "there are two images here; set controller.image and webhook.image")
-  (tuple "manager" "what HNC's manager did is done by two Deployments here; set controller.resources, controller.nodeSelector, controller.affinity and controller.tolerations, and the same of webhook")
+  (tuple "" "image" "HNC's and of Accurate's chart" "there are two images here; set controller.image and webhook.image")
+  (tuple "" "manager" "HNC's" "what HNC's manager did is done by two Deployments here; set controller.resources, controller.nodeSelector, controller.affinity and controller.tolerations, and the same of webhook")
+  (tuple "" "installCRDs" "of Accurate's chart" "set crds.enabled")
+  (tuple "controller" "config" "of Accurate's chart" "set accurate.config, which has the same keys")
+  (tuple "controller" "additionalRBAC" "of Accurate's chart" "set accurate.additionalRBAC")
+  (tuple "webhook" "allowCascadingDeletion" "of Accurate's chart" "set accurate.allowCascadingDeletion")
 -}}
-{{- if hasKey $.Values (index . 0) }}{{ fail (printf "the value %s is HNC's: %s" (index . 0) (index . 1)) }}{{ end -}}
+{{- $section := index . 0 -}}
+{{- $path := ternary (index . 1) (printf "%s.%s" $section (index . 1)) (empty $section) -}}
+{{- $values := ternary $.Values (index $.Values $section) (empty $section) -}}
+{{- if hasKey $values (index . 1) }}{{ fail (printf "the value %s is %s: %s" $path (index . 2) (index . 3)) }}{{ end -}}
 {{- end -}}
 {{- if hasKey (.Values.ha | default dict) "manager" }}{{ fail "the value ha.manager is HNC's: every installation is highly available here; set webhook.replicas, webhook.resources, webhook.nodeSelector, webhook.affinity and webhook.tolerations" }}{{ end -}}
 {{- with .Values.certificates -}}
 {{- if and (eq .mode "provided") (not .caBundle) }}{{ fail "certificates.mode is provided, so certificates.caBundle is required: the base64 of the PEM text of the authority that signed the webhook's certificate" }}{{ end -}}
 {{- if and (ne .mode "provided") .caBundle }}{{ fail (printf "certificates.caBundle is only for certificates.mode=provided; with %s another program writes it into the registrations" .mode) }}{{ end -}}
+{{- if and .caBundle (not (contains "-----BEGIN CERTIFICATE-----" (b64dec .caBundle))) }}{{ fail "certificates.caBundle has no certificate: it must be the base64 of the PEM text of the authority that signed the webhook's certificate" }}{{ end -}}
 {{- if and (eq .mode "internal") (ne .secretName "hnc-webhook-server-cert") }}{{ fail "certificates.mode is internal, where the Secret is hnc-webhook-server-cert; leave certificates.secretName as it is" }}{{ end -}}
 {{- end -}}
 {{- range $name := tuple "controller" "webhook" -}}
@@ -26,6 +34,13 @@
 {{- $timeout := include "hns.milliseconds" .shutdownTimeout | int -}}
 {{- if le $timeout $delay }}{{ fail (printf "webhook.shutdownTimeout (%s) must be longer than webhook.shutdownDelay (%s): it includes the delay" .shutdownTimeout .shutdownDelay) }}{{ end -}}
 {{- if le (mul 1000 .terminationGracePeriodSeconds | int) $timeout }}{{ fail (printf "webhook.terminationGracePeriodSeconds (%v) must be longer than webhook.shutdownTimeout (%s): the kubelet would kill the webhook before it has answered" .terminationGracePeriodSeconds .shutdownTimeout) }}{{ end -}}
+{{- end -}}
+{{- $ports := dict -}}
+{{- range tuple (tuple "webhook.port" .Values.webhook.port) (tuple "metrics.port" .Values.metrics.port) (tuple "healthPort" .Values.healthPort) -}}
+{{- $name := index . 0 -}}
+{{- $port := index . 1 | int | toString -}}
+{{- with get $ports $port }}{{ fail (printf "%s and %s are both %s: each server of a pod needs a port of its own" . $name $port) }}{{ end -}}
+{{- $_ := set $ports $port $name -}}
 {{- end -}}
 {{- if and .Values.metrics.serviceMonitor.enabled .Values.metrics.podMonitor.enabled }}{{ fail "metrics.serviceMonitor and metrics.podMonitor are alternatives: with both everything is counted twice" }}{{ end -}}
 {{- with .Values.webhook.clientCertificates -}}

@@ -28,13 +28,16 @@ fn set<'a>(values: &[&'a str]) -> Vec<&'a str> {
     values.iter().flat_map(|value| ["--set", value]).collect()
 }
 
+/// `-----BEGIN CERTIFICATE-----` in base64.
+const CA_BUNDLE: &str = "certificates.caBundle=LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t";
+
 #[tokio::test]
 async fn the_chart_has_no_faults_that_lint_finds() {
     let helm = Helm::alone().await;
     let sets: [&[&str]; 5] = [
         &[],
         &["certificates.mode=cert-manager", "rbac.escalate=false", "rbac.bindableClusterRoles={view}"],
-        &["certificates.mode=provided", "certificates.caBundle=Zm9v", "admissionPolicies=false"],
+        &["certificates.mode=provided", CA_BUNDLE, "admissionPolicies=false"],
         &["propagation.resources={*}", "networkPolicy.enabled=true", "crds.enabled=false"],
         &["metrics.serviceMonitor.enabled=true", "metrics.prometheusRule.enabled=true"],
     ];
@@ -56,6 +59,14 @@ async fn what_cannot_be_is_refused_in_words() {
         ("image.tag=v1", "controller.image and webhook.image"),
         ("manager.resources.limits.cpu=1", "controller.resources"),
         ("ha.manager.nodeSelector.a=b", "webhook.nodeSelector"),
+        ("image.repository=x", "the value image is HNC's and of Accurate's chart"),
+        ("installCRDs=true", "set crds.enabled"),
+        ("controller.config.watches={}", "set accurate.config"),
+        ("controller.additionalRBAC.clusterRoles={view}", "set accurate.additionalRBAC"),
+        ("webhook.allowCascadingDeletion=true", "set accurate.allowCascadingDeletion"),
+        ("accurate.featureGates.Other=true", "/accurate/featureGates"),
+        ("healthPort=8080", "metrics.port and healthPort are both 8080"),
+        ("metrics.port=10443,webhook.port=10443", "webhook.port and metrics.port are both 10443"),
         ("webhook.replicas=0", "/webhook/replicas"),
         ("webhook.replica=3", "'replica' not allowed"),
         ("propagateAnyKind=true", "'propagateAnyKind' not allowed"),
@@ -64,7 +75,9 @@ async fn what_cannot_be_is_refused_in_words() {
         ("excludedNamespaces={Upper}", "/excludedNamespaces/0"),
         ("certificates.mode=self-signed", "/certificates/mode"),
         ("certificates.mode=provided", "certificates.caBundle is required"),
-        ("certificates.caBundle=Zm9v", "only for certificates.mode=provided"),
+        (CA_BUNDLE, "only for certificates.mode=provided"),
+        ("certificates.caBundle=abc", "/certificates/caBundle"),
+        ("certificates.mode=provided,certificates.caBundle=Zm9v", "certificates.caBundle has no certificate"),
         ("certificates.secretName=other", "leave certificates.secretName as it is"),
         ("rbac.bindableClusterRoles={view}", "rbac.escalate=false"),
         ("webhook.podLabels.control-plane=other", "/webhook/podLabels/control-plane"),
@@ -376,10 +389,9 @@ async fn certificates_are_issued_brought_or_left_to_cert_manager() {
     assert_eq!(certificate["spec"]["dnsNames"][0], "hnc-webhook-service.some-namespace.svc");
     assert!(!managed.iter().any(|object| object["kind"] == "Secret"));
 
-    let provided =
-        ["certificates.mode=provided", "certificates.caBundle=Zm9v", "certificates.secretName=mine"];
+    let provided = ["certificates.mode=provided", CA_BUNDLE, "certificates.secretName=mine"];
     let provided = helm.template(&set(&provided)).await.unwrap();
-    assert_eq!(flags(&provided), ["--webhook-ca-bundle=Zm9v"]);
+    assert_eq!(flags(&provided), [CA_BUNDLE.replace("certificates.caBundle", "--webhook-ca-bundle")]);
     let volumes =
         &find(&provided, "Deployment", "hnc-webhook").unwrap()["spec"]["template"]["spec"]["volumes"];
     assert_eq!(volumes[0]["secret"]["secretName"], "mine");
