@@ -23,7 +23,6 @@ pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
         "type": "array",
         "items": {
             "type": "object",
-            "description": "A condition of the object.",
             "required": ["lastTransitionTime", "message", "reason", "status", "type"],
             "properties": {
                 "lastTransitionTime": {

@@ -134,7 +134,10 @@ impl ForestMetrics {
 }
 
 fn objects() -> prometheus::Result<IntGaugeVec> {
-    let opts = Opts::new("hns_forest_objects", "Objects of propagated kinds, by resource and role.");
+    let opts = Opts::new(
+        "hns_forest_objects",
+        "Objects of propagated kinds, by resource and role: copy, or source for every other object.",
+    );
     IntGaugeVec::new(opts, &["resource", "role"])
 }
 

@@ -53,7 +53,8 @@ pub struct SubNamespaceStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// Empty if the sub-namespace exists. Stalled is True if another namespace has its name.
+    /// Empty if the sub-namespace exists. Stalled is True if there can be none: the reason is Conflict if another namespace has its
+    /// name, InvalidParent, InvalidName or Cycle.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::conditions_by_type")]
     pub conditions: Option<Vec<Condition>>,
