@@ -14,9 +14,10 @@ use hns_cluster::settings::SharedSettings;
 use kube::CustomResourceExt;
 use kube::api::{DynamicObject, ListParams};
 
+use crate::commands::accurate::ENABLE;
 use crate::failure::Problem;
 use crate::session::Session;
-use crate::structure::{self, Extent};
+use crate::structure;
 use crate::{Failure, published};
 
 /// All namespaces and `SubNamespaces` of the cluster.
@@ -58,9 +59,7 @@ async fn list(session: &Session, within: Option<&str>) -> Result<Vec<(Name, SubN
 fn unlisted(problem: &Problem) -> Failure {
     let failure = Failure::because("SubNamespaces cannot be listed", problem);
     if problem.is_not_installed() {
-        return failure.with_hint(
-            "The cluster does not serve accurate.cybozu.com/v2: `kubectl hns doctor` says how to install the definition.",
-        );
+        return failure.with_hint(format!("The cluster does not serve accurate.cybozu.com/v2. {ENABLE}"));
     }
     failure
 }
@@ -76,10 +75,11 @@ pub(crate) async fn forest(session: &Session, shared: &SharedSettings) -> Result
 /// Reads them in an installation with these settings, in which Accurate's API is enabled.
 pub(crate) async fn read(session: &Session, shared: &SharedSettings) -> Result<AccurateTrees, Failure> {
     let forest = forest(session, shared).await?;
-    let structure = structure::read(session, Extent::Below(&[])).await?;
-    if !structure.is_whole {
-        return Err(Failure::new("you may not list namespaces and hierarchyconfigurations"));
-    }
+    let structure = structure::lists(session).await?.map_err(|unlisted| {
+        Failure::new(format!("Error: you may not list {unlisted} in the whole cluster")).with_hint(
+            "Only who may list them sees the whole of a tree: an administrator of the cluster can.",
+        )
+    })?;
     let forms = list(session, None).await.map_err(|problem| unlisted(&problem))?;
     let mut forest = structure.put_into(forest);
     forest.apply(AccurateFact::SubNamespaces(forms.clone()));

@@ -34,6 +34,12 @@ impl Failure {
         Self { text: text.into(), hint: None }
     }
 
+    /// The text as a clause, for a sentence that says what failed.
+    pub(crate) fn reason(&self) -> &str {
+        let text = &*self.text;
+        ["Error: ", "Error "].iter().find_map(|prefix| text.strip_prefix(prefix)).unwrap_or(text)
+    }
+
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
@@ -159,6 +165,10 @@ impl Problem {
             }
             Self::Refused(status) if status.message.contains("custom resource definition is terminating") => {
                 "The definitions of hns are being deleted, with all their objects. `kubectl hns doctor` says what to do."
+            }
+            Self::Refused(status) if status.message.contains("is in a hierarchy of accurate.cybozu.com") => {
+                "To take a whole tree of Accurate, with its copies, into HNC's hierarchy, use `kubectl hns convert ROOT --to hnc`; \
+                 `kubectl accurate list` shows the roots."
             }
             _ if self.is_forbidden() && self.to_string().contains("at the cluster scope") => {
                 "You lack this right; `kubectl auth can-i --list`, with the same --as and --context, shows your rights. Only an \
@@ -388,6 +398,13 @@ mod tests {
                 "are being deleted",
             ),
             (refused(503, "admission webhook \"x\" denied the request: try again"), "try again"),
+            (
+                refused(
+                    403,
+                    "admission webhook \"x\" denied the request: namespace \"a\" is in a hierarchy of accurate.cybozu.com, and",
+                ),
+                "kubectl hns convert ROOT --to hnc",
+            ),
             (refused(409, "subnamespaceanchors \"x\" already exists"), "another name"),
             (refused(401, "Unauthorized"), "credentials"),
             (Problem::Unreachable("connection refused".into()), "--server"),

@@ -28,6 +28,11 @@ pub(crate) fn first(names: &[String], most: usize) -> String {
     if names.len() > most { format!("{shown} and {} more", names.len() - most) } else { shown }
 }
 
+/// The number with the noun, in the plural unless it is one.
+pub(crate) fn count(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::printable;

@@ -164,7 +164,7 @@ pub(crate) async fn read_with_anchors(session: &Session, extent: Extent<'_>) -> 
 }
 
 /// The namespaces and hierarchies of the whole cluster, or which of them the user may not list.
-async fn lists(session: &Session) -> Result<Result<Structure, &'static str>, Failure> {
+pub(crate) async fn lists(session: &Session) -> Result<Result<Structure, &'static str>, Failure> {
     let everything = ListParams::default();
     let namespaces_api = session.all::<Namespace>();
     let hierarchies_api = Api::<DynamicObject>::all_with(session.client.clone(), &hierarchies());

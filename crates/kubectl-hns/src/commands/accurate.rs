@@ -68,6 +68,10 @@ fn writes(command: &Command) -> bool {
     }
 }
 
+/// How to enable Accurate's API where hns is installed.
+pub(crate) const ENABLE: &str = "To enable Accurate's API, set the chart's value accurate.enabled, or apply config/accurate.yaml, which has \
+                                 the definition, the rights and the settings.";
+
 /// The failure of a command that is for sub-namespaces.
 fn no_sub_namespace(name: &str) -> Failure {
     Failure::new(format!("Error: {name} is not a sub-namespace"))
@@ -77,9 +81,9 @@ fn no_sub_namespace(name: &str) -> Failure {
 fn failed(what: impl std::fmt::Display, problem: &Problem) -> Failure {
     let failure = Failure::because(what, problem);
     if problem.is_not_installed() {
-        return failure.with_hint(
-            "The cluster does not serve accurate.cybozu.com/v2: Accurate's API is not installed there. Check --context.",
-        );
+        return failure.with_hint(format!(
+            "The cluster does not serve accurate.cybozu.com/v2. Check --context. {ENABLE}"
+        ));
     }
     failure
 }

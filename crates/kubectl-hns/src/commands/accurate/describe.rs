@@ -7,15 +7,15 @@ use hns_cluster::api::Api;
 use hns_cluster::configured_kinds::discover_groups;
 use hns_cluster::feed::api_resource;
 use hns_cluster::settings::accurate::{Settings, Watch};
-use hns_cluster::settings::{SharedSettings, in_force};
+use hns_cluster::settings::{Data, SharedSettings, in_force};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DynamicObject, ListParams};
 
-use super::failed;
 use super::place::{self, Place};
-use crate::failure::Done;
+use super::{ENABLE, failed};
+use crate::failure::{Done, Problem};
 use crate::lines::{Lines, printable};
 use crate::session::Session;
 use crate::table::{aligned, row};
@@ -39,9 +39,14 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAMESPACE", value_parser = crate::flags::namespace)]
     accurate_namespace: Option<String>,
 
-    /// Name of the Deployment of Accurate. Accurate's chart names it after the release, unless the release is "accurate".
-    #[arg(long, value_name = "NAME", default_value = DEPLOYMENT)]
-    accurate_deployment: String,
+    /// Name of the Deployment of Accurate. The default is accurate-controller-manager. Accurate's chart names it after the release,
+    /// unless the release is "accurate".
+    #[arg(long, value_name = "NAME", value_parser = deployment)]
+    accurate_deployment: Option<String>,
+}
+
+fn deployment(text: &str) -> Result<String, String> {
+    crate::flags::named(text, "Deployment")
 }
 
 pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Terminal) -> Done {
@@ -52,7 +57,7 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
         None => None,
     };
     terminal.print(&head(name, &place, count));
-    let watches = watches(session, arguments).await?;
+    let watches = watches((session, terminal), arguments).await?;
     if watches.is_empty() {
         return Ok(());
     }
@@ -118,49 +123,73 @@ fn object(kind: &str, metadata: &ObjectMeta) -> Option<Vec<String>> {
 }
 
 /// The kinds that are propagated.
-async fn watches(session: &Session, arguments: &Arguments) -> Result<Vec<Watch>, Failure> {
-    let (named, deployment) = (arguments.accurate_namespace.as_deref(), &*arguments.accurate_deployment);
-    let of_accurate = async |namespace| of_accurate(session, namespace, deployment).await;
-    let settings = match named {
-        Some(namespace) => of_accurate(namespace).await?.or(of_hns(session).await?),
-        None => match of_hns(session).await? {
-            None => of_accurate(NAMESPACE).await?,
+async fn watches(
+    (session, terminal): (&Session, &Terminal),
+    arguments: &Arguments,
+) -> Result<Vec<Watch>, Failure> {
+    let Arguments { accurate_namespace: namespace, accurate_deployment: deployment, .. } = arguments;
+    let is_named = namespace.is_some() || deployment.is_some();
+    let [namespace, deployment] = [(namespace, NAMESPACE), (deployment, DEPLOYMENT)]
+        .map(|(given, usual)| given.as_deref().unwrap_or(usual));
+    let of_hns = match published::read(session).await {
+        Ok(data) => shared(data.as_ref()).map(|it| it.map(|it| it.accurate)),
+        Err(problem) => Err(unread(&problem)),
+    };
+    let settings = match of_hns {
+        Ok(Some(found)) if !is_named => Some(found),
+        of_hns => match of_accurate(session, namespace, deployment).await? {
+            None => of_hns?.inspect(|_| {
+                terminal.note(&format!(
+                    "Deployment {namespace}/{deployment} does not exist; the configuration is that of hns"
+                ));
+            }),
             found => found,
         },
     };
-    settings.map(|it| it.config.watches).ok_or_else(|| {
-        Failure::new(format!(
-            "Error: no configuration was found: hns' settings do not enable Accurate's API, and Deployment {}/{deployment} does not exist",
-            named.unwrap_or(NAMESPACE)
-        ))
-        .with_hint(
-            "Name it with --accurate-namespace and --accurate-deployment, or the namespace of hns with --installation.",
-        )
-    })
+    match settings {
+        Some(settings) => Ok(settings.config.watches),
+        None => Err(unconfigured(session, (namespace, deployment)).await),
+    }
 }
 
-async fn of_hns(session: &Session) -> Result<Option<Settings>, Failure> {
-    Ok(shared(session).await?.map(|it| it.accurate))
+async fn unconfigured(session: &Session, (namespace, deployment): (&str, &str)) -> Failure {
+    let home = session.installation().await;
+    let why = match published::read(session).await {
+        Ok(None) => format!("hns is not installed in namespace {home}"),
+        _ => "hns' settings do not enable Accurate's API".to_owned(),
+    };
+    Failure::new(format!(
+        "Error: no configuration was found: {why}, and Deployment {namespace}/{deployment} does not exist"
+    ))
+    .with_hint(
+        "Name it with --accurate-namespace and --accurate-deployment, or the namespace of hns with --installation.",
+    )
 }
 
-/// The settings that hns runs with, if it serves Accurate's API.
-pub(super) async fn shared(session: &Session) -> Result<Option<SharedSettings>, Failure> {
-    let data = published::read(session).await;
-    let data = data.map_err(|problem| failed("the settings of hns cannot be read", &problem))?;
-    let found = data.map(|data| in_force(&data)).transpose();
+fn unread(problem: &Problem) -> Failure {
+    failed("the settings of hns cannot be read", problem)
+}
+
+/// The settings in this data, the one that hns publishes, if it serves Accurate's API.
+fn shared(data: Option<&Data>) -> Result<Option<SharedSettings>, Failure> {
+    let found = data.map(in_force).transpose();
     let found = found.map_err(|invalid| {
         Failure::new(format!("Error: the settings of hns are not understood: {invalid}"))
     })?;
     Ok(found.flatten().filter(|it| it.accurate.enabled))
 }
 
-/// The same. It fails where hns does not serve the API.
+/// The settings that hns runs with. It fails where hns does not serve the API.
 pub(super) async fn served(session: &Session) -> Result<SharedSettings, Failure> {
-    shared(session).await?.ok_or_else(|| {
+    let data = published::read(session).await.map_err(|problem| unread(&problem))?;
+    if data.is_none() {
+        let home = session.installation().await;
+        return Err(Failure::new(format!("Error: namespace {home}: hns is not installed in it"))
+            .with_hint("Name the namespace of hns with --installation, or check --context."));
+    }
+    shared(data.as_ref())?.ok_or_else(|| {
         Failure::new("Error: hns does not serve Accurate's API here, so it copies nothing in these trees")
-            .with_hint(
-                "Set accurate.enabled in the settings of hns, or name its namespace with --installation.",
-            )
+            .with_hint(format!("{ENABLE} Or name another installation with --installation."))
     })
 }
 

@@ -10,19 +10,21 @@ use forest::{
     EdgeKind, Fact, Forest, HopMode, Kind, KindSettings, Mode, Name, NamespaceFact, ObjectKey, hnc,
 };
 use hns_api::accurate::annotations::{FROM, PROPAGATE};
+use hns_api::accurate::labels::{TYPE, TYPE_ROOT, TYPE_TEMPLATE};
 use hns_api::names::HIERARCHY_CONFIGURATION;
 use hns_cluster::api::Api;
 use hns_cluster::api_object::ApiObject;
 use hns_cluster::feed::api_resource;
 use hns_cluster::ingest;
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 
 use super::{describe, place};
 use crate::commands::doctor::accurate::reason;
 use crate::commands::hierarchy;
 use crate::configured_kinds;
-use crate::failure::Done;
+use crate::failure::{Done, Problem};
 use crate::format::{Format, render};
 use crate::lines::{Lines, printable};
 use crate::object_argument::ObjectArgument;
@@ -76,10 +78,11 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
     let shared = describe::served(session).await?;
     let forest = accurate_trees::forest(session, &shared).await?;
     let kind = arguments.subject.kind(&configured_kinds::read(session, &mut Vec::new()).await?.served)?;
-    let mut chain = Chain { session, forest, path: Vec::new() };
+    let mut chain = Chain { session, forest, path: Vec::new(), hidden: BTreeSet::new() };
     chain.read(&session.namespace).await?;
     chain.read_objects(&kind, &arguments.subject.name).await?;
-    let explanation = explanation(&chain.forest, &chain.path, &kind, &arguments.subject.name);
+    let explanation =
+        explanation(&chain.forest, (&chain.path, &chain.hidden), &kind, &arguments.subject.name);
     match arguments.output {
         None => terminal.print(&text(&explanation, terminal.paint)),
         Some(format) => {
@@ -96,6 +99,8 @@ struct Chain<'a> {
     forest: Forest,
     /// The namespace first.
     path: Vec<Name>,
+    /// Those above in which the user may not read the object, or that the user may not read at all.
+    hidden: BTreeSet<Name>,
 }
 
 impl Chain<'_> {
@@ -109,6 +114,7 @@ impl Chain<'_> {
             let fact = match found {
                 Ok(found) => ingest::namespace(&found.metadata),
                 Err(problem) if problem.is_not_found() && !self.path.is_empty() => break,
+                Err(problem) if problem.is_forbidden() && !self.path.is_empty() => self.unread(&name),
                 Err(problem) => return Err(place::unreadable(&name, &problem)),
             };
             // A namespace can be in a hierarchy of the other API, too. Who may not read that sees the rest.
@@ -123,6 +129,18 @@ impl Chain<'_> {
         self.forest.apply(Fact::Hnc(hnc::Fact::Hierarchies(hierarchies)));
         self.forest.apply(AccurateFact::SubNamespaces(Vec::new()));
         Ok(())
+    }
+
+    /// A namespace that the user may not read: that the labels of the one below name it is all that is known.
+    fn unread(&mut self, name: &Name) -> NamespaceFact {
+        self.hidden.insert(name.clone());
+        let edge = self.path.last().and_then(|below| self.forest.accurate_edge(below));
+        let kind = if edge == Some(EdgeKind::Template) { TYPE_TEMPLATE } else { TYPE_ROOT };
+        ingest::namespace(&ObjectMeta {
+            name: Some(name.to_string()),
+            labels: Some([(TYPE.to_owned(), kind.to_owned())].into()),
+            ..ObjectMeta::default()
+        })
     }
 
     /// Reads the object in all of them; with a binding, the Roles that it refers to.
@@ -150,24 +168,32 @@ impl Chain<'_> {
         }
     }
 
-    async fn get(&self, kind: &Kind, name: &str) -> Result<Vec<forest::ObjectFact>, Failure> {
+    async fn get(&mut self, kind: &Kind, name: &str) -> Result<Vec<forest::ObjectFact>, Failure> {
         let (settings, accurate) = (self.forest.shared_settings(), self.forest.accurate_settings().cloned());
         let mut facts = Vec::new();
-        for namespace in &self.path {
+        for namespace in self.path.iter().filter(|it| !self.hidden.contains(*it)).cloned().collect::<Vec<_>>()
+        {
             let api = Api::<ApiObject>::namespaced_with(
                 self.session.client.clone(),
-                namespace,
+                &namespace,
                 &api_resource(kind),
             );
-            let found = self.session.call(api.get_opt(name)).await.map_err(|problem| {
-                let what =
-                    format!("{} {} in {namespace} cannot be read", kind.group_resource(), printable(name));
-                Failure::because(what, &problem)
-            })?;
+            let found = match self.session.call(api.get_opt(name)).await {
+                Err(problem) if problem.is_forbidden() && self.path.first() != Some(&namespace) => {
+                    self.hidden.insert(namespace);
+                    continue;
+                }
+                found => found.map_err(|problem| unreadable(kind, name, &namespace, &problem))?,
+            };
             facts.extend(found.map(|it| ingest::api_object(kind, (&settings, accurate.as_deref()), it)));
         }
         Ok(facts)
     }
+}
+
+fn unreadable(kind: &Kind, name: &str, namespace: &str, problem: &Problem) -> Failure {
+    let what = format!("{} {} in {namespace} cannot be read", kind.group_resource(), printable(name));
+    Failure::because(what, problem)
 }
 
 fn key(forest: &Forest, kind: &Kind, name: &str) -> Option<ObjectKey> {
@@ -180,7 +206,12 @@ fn holders(forest: &Forest, path: &[Name], kind: &Kind, name: &str) -> Vec<Strin
     all.map(|name| format!("namespace/{name}")).collect()
 }
 
-fn explanation(forest: &Forest, path: &[Name], kind: &Kind, name: &str) -> Explanation {
+fn explanation(
+    forest: &Forest,
+    (path, hidden): (&[Name], &BTreeSet<Name>),
+    kind: &Kind,
+    name: &str,
+) -> Explanation {
     let key = key(forest, kind, name);
     let found = |namespace: &Name| key.as_ref().map_or(There::Nothing, |key| there(forest, namespace, key));
     let (namespace, above) =
@@ -189,9 +220,17 @@ fn explanation(forest: &Forest, path: &[Name], kind: &Kind, name: &str) -> Expla
     let upstream = above.iter().zip(edges).map(|(name, edge)| Step {
         namespace: name.to_string(),
         is: word(edge.unwrap_or(EdgeKind::Parent)),
-        object: described(found(name)),
+        object: if hidden.contains(name) { UNREAD.to_owned() } else { described(found(name)) },
     });
-    let (state, why, advice) = judged(forest, (&namespace, above.first()), key.as_ref(), kind);
+    let first = above.first().filter(|it| hidden.contains(*it));
+    let (state, why, advice) = match first {
+        Some(above) => {
+            let what = word(forest.accurate_edge(&namespace).unwrap_or(EdgeKind::Parent));
+            let why = format!("what {above}, its {what}, has is {UNREAD}");
+            (described(found(&namespace)), why, None)
+        }
+        None => judged(forest, (&namespace, above.first()), key.as_ref(), kind),
+    };
     Explanation {
         namespace: namespace.to_string(),
         resource: kind.group_resource(),
@@ -209,6 +248,9 @@ fn word(edge: EdgeKind) -> &'static str {
         EdgeKind::Template => "template",
     }
 }
+
+/// What is said of an object above that the user may not read.
+const UNREAD: &str = "unknown (you may not read it)";
 
 /// The mode of an object whose annotation has another value.
 const UNKNOWN: &str = "unknown";
@@ -243,9 +285,12 @@ fn judged(
 ) -> Verdict {
     let here = key.map_or(There::Nothing, |key| there(forest, namespace, key));
     let state = described(here);
+    if let Some(why) = forest.shared_settings().unmanaged(namespace) {
+        return (state, format!("{namespace} {why}, so nothing is copied to it"), None);
+    }
     if let Some(why) = frozen(forest, namespace) {
-        let (why, hint) = reason(&why);
-        return (state, format!("nothing is copied to {namespace}, because {why}"), Some(hint.to_owned()));
+        let (why, hint) = reason(&why, (namespace, forest.accurate_edge(namespace)));
+        return (state, format!("nothing is copied to {namespace}, because {why}"), Some(hint));
     }
     if is_structure(kind) {
         return (state, format!("it is never propagated, because {}", structure(kind)), None);
@@ -293,7 +338,7 @@ fn below((above, named): (&Name, &str), (here, source): (There<'_>, There<'_>), 
             (state, format!("{named} has one too, which is copied only where there is none"))
         }
         Next::Stays if is_here && asks => (state, format!("{named} has it, and asks for copies")),
-        Next::Stays if is_here => (state, format!("{named} asks for no copies of it")),
+        Next::Stays if is_here && is_above => (state, format!("{named} asks for no copies of it")),
         Next::Stays if !is_above => (state, format!("{named} does not have it")),
         Next::Stays if source.mode().is_some_and(|mode| mode == HopMode::Unknown) => {
             (state, format!("the annotation {PROPAGATE} of the one in {named} is neither create nor update"))

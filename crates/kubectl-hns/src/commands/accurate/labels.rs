@@ -1,6 +1,7 @@
 //! `namespace set-type`, `template set` and `template unset`: set and remove a label of a namespace.
 
 use clap::Args;
+use forest::Unmanaged;
 use hns_api::accurate::labels::{TYPE_ROOT, TYPE_TEMPLATE};
 
 use super::place::{self, Mode, Place};
@@ -71,9 +72,14 @@ pub(crate) async fn unset_template(
     Ok(())
 }
 
+/// Why the settings exclude a namespace, if they do.
+pub(super) async fn excluded(session: &Session, namespace: &str) -> Option<Unmanaged> {
+    published::settings(session).await.0.unmanaged(namespace)
+}
+
 /// No webhook judges requests about excluded namespaces, and the label would have no effect.
 pub(super) async fn refuse_excluded(session: &Session, namespace: &str) -> Done {
-    match published::settings(session).await.0.unmanaged(namespace) {
+    match excluded(session, namespace).await {
         Some(why) => {
             Err(Failure::new(format!("Error: namespace {namespace} {why}, so it is in no hierarchy")))
         }

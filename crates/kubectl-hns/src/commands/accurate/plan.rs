@@ -4,7 +4,7 @@
 use clap::{Args, Subcommand};
 use forest::Labels;
 use forest::preview::Intent;
-use hns_api::accurate::SubNamespaceSpec;
+use hns_api::accurate::{SubNamespace, SubNamespaceSpec};
 use k8s_openapi::api::core::v1::Namespace as Object;
 
 use super::place::{self, Place};
@@ -139,17 +139,22 @@ async fn create(arguments: &sub::Create, session: &Session) -> Result<Change, Fa
 
 async fn delete(arguments: &sub::Delete, session: &Session) -> Result<Change, Failure> {
     let (name, parent) = (&arguments.name, arguments.parent(session).await?);
+    let form = session.call(session.within::<SubNamespace>(&parent).get_metadata_opt(name)).await;
+    if matches!(form, Ok(None)) {
+        place::to_move(session, name).await?;
+        return Err(sub::by_label_only(name));
+    }
     Ok(Change {
         lines: vec![format!("SubNamespace {parent}/{name} would be deleted")],
         intents: vec![deleted(&parent, name)],
         namespaces: vec![name.clone(), parent],
-        ..Change::default()
+        notes: arguments.keeps(session).await.into_iter().collect(),
     })
 }
 
 async fn move_to(arguments: &relocation::Move, session: &Session) -> Result<Change, Failure> {
     let relocation::Move { namespace: name, parent: to, leave_original } = arguments;
-    let place = place::to_move(session, name).await?;
+    let place = relocation::to_move(session, name).await?;
     let from = relocation::parent_of(session, &place, (name, to)).await?;
     let earlier = relocation::unfinished(&place, Some(to)).filter(|_| !leave_original);
     let mut change = Change { namespaces: vec![name.clone(), to.clone(), from.clone()], ..Change::default() };
@@ -169,7 +174,7 @@ async fn move_to(arguments: &relocation::Move, session: &Session) -> Result<Chan
 
 async fn graft(arguments: &relocation::Graft, session: &Session) -> Result<Change, Failure> {
     let relocation::Graft { namespace: name, parent: to } = arguments;
-    let place = place::to_move(session, name).await?;
+    let place = relocation::to_move(session, name).await?;
     let next = relocation::grafted(&place, name, to)?;
     let exists = forms::get(session, to, name).await?.is_some();
     let earlier = relocation::unfinished(&place, Some(to)).map(|earlier| deleted(&earlier.namespace, name));
@@ -184,7 +189,7 @@ async fn graft(arguments: &relocation::Graft, session: &Session) -> Result<Chang
 
 async fn cut(arguments: &relocation::Cut, session: &Session) -> Result<Change, Failure> {
     let name = &arguments.namespace;
-    let place = place::to_move(session, name).await?;
+    let place = relocation::to_move(session, name).await?;
     let earlier = relocation::unfinished(&place, None).map(|earlier| deleted(&earlier.namespace, name));
     let mut change = Change {
         namespaces: vec![name.clone()],

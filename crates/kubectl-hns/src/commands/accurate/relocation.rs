@@ -10,7 +10,7 @@ use hns_api::accurate::labels::TYPE_ROOT;
 use hns_api::accurate::{GROUP, SubNamespace, SubNamespaceSpec};
 
 use super::place::{self, Mode, Original, Place};
-use super::{forms, no_sub_namespace};
+use super::{forms, labels, no_sub_namespace};
 use crate::failure::Done;
 use crate::session::Session;
 use crate::user_rights::{self, Right};
@@ -61,7 +61,7 @@ pub(crate) struct Cut {
 
 pub(crate) async fn move_to(arguments: &Move, session: &Session, terminal: &Terminal) -> Done {
     let Move { namespace: name, parent: to, leave_original } = arguments;
-    let place = place::to_move(session, name).await?;
+    let place = to_move(session, name).await?;
     let from = parent_of(session, &place, (name, to)).await?;
     if let Some(earlier) = unfinished(&place, Some(to)) {
         let earlier = (!leave_original).then_some(earlier);
@@ -99,7 +99,7 @@ pub(crate) async fn move_to(arguments: &Move, session: &Session, terminal: &Term
 
 pub(crate) async fn graft(arguments: &Graft, session: &Session, terminal: &Terminal) -> Done {
     let Graft { namespace: name, parent: to } = arguments;
-    let place = place::to_move(session, name).await?;
+    let place = to_move(session, name).await?;
     if let Some(earlier) = unfinished(&place, Some(to)) {
         finish((session, terminal), name, Some(earlier)).await.map_err(Failure::resumable)?;
     }
@@ -119,7 +119,7 @@ pub(crate) async fn graft(arguments: &Graft, session: &Session, terminal: &Termi
 
 pub(crate) async fn cut(arguments: &Cut, session: &Session, terminal: &Terminal) -> Done {
     let name = &arguments.namespace;
-    let place = place::to_move(session, name).await?;
+    let place = to_move(session, name).await?;
     let earlier = unfinished(&place, None);
     let Some(from) = &place.parent else {
         let Some(earlier) = earlier else { return Err(not_to_cut(&place, name)) };
@@ -141,6 +141,13 @@ pub(crate) async fn cut(arguments: &Cut, session: &Session, terminal: &Terminal)
     Ok(())
 }
 
+/// The place of a namespace that is to be moved. An excluded one is in no tree, whatever its labels say.
+pub(super) async fn to_move(session: &Session, name: &str) -> Result<Place, Failure> {
+    let place = place::to_move(session, name).await?;
+    labels::refuse_excluded(session, name).await?;
+    Ok(place)
+}
+
 /// The parent of a sub-namespace that is to be moved.
 pub(super) async fn parent_of(
     session: &Session,
@@ -156,6 +163,9 @@ pub(super) async fn parent_of(
 /// How an existing namespace comes below another parent, or why it cannot: a dry run tells, because the API server refuses it for many
 /// reasons.
 pub(super) async fn way_below(session: &Session, place: &Place, (name, to): (&str, &str)) -> String {
+    if let Some(why) = labels::excluded(session, name).await {
+        return format!("It cannot be made a sub-namespace of {to}: it {why}.");
+    }
     let verb = match place.parent.as_deref() {
         Some(parent) if parent == to => return format!("It is a sub-namespace of {to} already."),
         Some(_) => "move",
@@ -172,8 +182,7 @@ fn way((verb, name, to): (&str, &str, &str), refused: Option<&Failure>) -> Strin
             format!("To make it a sub-namespace of {to}, use `kubectl accurate sub {verb} {name} {to}`.")
         }
         Some(failure) => {
-            let why = failure.text.trim_start_matches("Error: ");
-            format!("It cannot be made a sub-namespace of {to}: {why}.")
+            format!("It cannot be made a sub-namespace of {to}: {}.", failure.reason())
         }
     }
 }

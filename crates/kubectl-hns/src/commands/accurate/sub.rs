@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, PostParams};
 
 use super::place::{self, Place};
-use super::{failed, relocation};
+use super::{failed, labels, relocation};
 use crate::failure::Done;
 use crate::session::Session;
 use crate::{Failure, Terminal, published};
@@ -114,16 +114,16 @@ fn without_effect(spec: &SubNamespaceSpec, settings: &Settings) -> Vec<String> {
     let note = |what, given: &Option<BTreeMap<String, String>>, allowed: &Keys, setting| {
         let keys = given.iter().flat_map(BTreeMap::keys).filter(|key| !allowed.matches(key));
         let keys: Vec<&str> = keys.map(String::as_str).collect();
-        (!keys.is_empty()).then(|| {
-            format!(
-                "the {what} {} have no effect: the setting accurate.config.{setting} does not allow these keys",
-                keys.join(", ")
-            )
-        })
+        let (have, these) = match keys[..] {
+            [] => return None,
+            [key] => (format!("{what} {key} has"), "this key"),
+            _ => (format!("{what}s {} have", keys.join(", ")), "these keys"),
+        };
+        Some(format!("the {have} no effect: the setting accurate.config.{setting} does not allow {these}"))
     };
     [
-        note("labels", &spec.labels, sub_namespace_label_keys, "subNamespaceLabelKeys"),
-        note("annotations", &spec.annotations, sub_namespace_annotation_keys, "subNamespaceAnnotationKeys"),
+        note("label", &spec.labels, sub_namespace_label_keys, "subNamespaceLabelKeys"),
+        note("annotation", &spec.annotations, sub_namespace_annotation_keys, "subNamespaceAnnotationKeys"),
     ]
     .into_iter()
     .flatten()
@@ -138,6 +138,20 @@ impl Delete {
                 .with_hint("`kubectl accurate list` shows the sub-namespaces of all roots.")
         })
     }
+
+    /// A note if the namespace stays without its `SubNamespace`.
+    pub(super) async fn keeps(&self, session: &Session) -> Option<String> {
+        let name = &self.name;
+        let why = labels::excluded(session, name).await?;
+        Some(format!("namespace {name} stays: it {why}, so the SubNamespace does not own it"))
+    }
+}
+
+/// The failure of a deletion where there is no `SubNamespace`.
+pub(super) fn by_label_only(name: &str) -> Failure {
+    Failure::new(format!("Error: there is no SubNamespace of {name}")).with_hint(format!(
+        "{name} is a sub-namespace by its label only: `kubectl delete namespace {name}` deletes it."
+    ))
 }
 
 pub(crate) async fn create(arguments: &Create, session: &Session, terminal: &Terminal) -> Done {
@@ -167,6 +181,9 @@ pub(crate) async fn delete(arguments: &Delete, session: &Session, terminal: &Ter
     let deleted = session.call(forms.delete(name, &DeleteParams::default())).await;
     let Err(problem) = deleted else {
         terminal.line(&format!("deleted SubNamespace {parent}/{name}"));
+        if let Some(note) = arguments.keeps(session).await {
+            terminal.note(&note);
+        }
         return Ok(());
     };
     let failure = failed(format_args!("SubNamespace {parent}/{name} cannot be deleted"), &problem);
@@ -174,9 +191,7 @@ pub(crate) async fn delete(arguments: &Delete, session: &Session, terminal: &Ter
         return Err(failure);
     }
     place::to_move(session, name).await?;
-    Err(failure.with_hint(format!(
-        "{name} is a sub-namespace by its label only: `kubectl delete namespace {name}` deletes it."
-    )))
+    Err(Failure { hint: by_label_only(name).hint, ..failure })
 }
 
 #[cfg(test)]
@@ -200,6 +215,7 @@ mod tests {
             (SubNamespaceSpec::default(), &[][..]),
             (spec(&["team"], &["x/note"]), &[]),
             (spec(&["team", "foo", "bar"], &[]), &["labels bar, foo have no effect"]),
+            (spec(&["foo"], &[]), &["the label foo has no effect"]),
             (
                 spec(&["foo"], &["note"]),
                 &["accurate.config.subNamespaceLabelKeys", "subNamespaceAnnotationKeys"],

@@ -114,20 +114,28 @@ impl Tree {
             let is_one = label(seen, TYPE) == Some(TYPE_TEMPLATE);
             is_used || is_mine && (template.is_some() || is_one)
         };
-        let found: Vec<&str> =
-            cluster.namespaces.values().filter(|it| concerns(it)).map(|it| &*it.name).collect();
+        let found: Vec<&NamespaceFact> = cluster.namespaces.values().filter(|it| concerns(it)).collect();
         if found.is_empty() {
             return Ok(());
         }
-        Err(Failure::new(format!(
-            "Error: HNC's hierarchy has no templates, but these namespaces are templates, or have one: {}",
-            found.join(", ")
-        ))
-        .with_hint(
-            "Remove them first, with `kubectl accurate template unset NAMESPACE` and `kubectl accurate ns set-type NAMESPACE none`. What a \
-             namespace has from its template goes then.",
-        ))
+        let (what, commands): (Vec<String>, Vec<String>) = found.into_iter().flat_map(of_templates).unzip();
+        Err(Failure::new(format!("Error: HNC's hierarchy has no templates, but {}", what.join(", ")))
+            .with_hint(format!(
+                "Remove these first: {}. What a namespace has from its template goes then.",
+                commands.join(", ")
+            )))
     }
+}
+
+/// What a namespace has to do with templates, each with the command that ends it.
+fn of_templates(seen: &NamespaceFact) -> impl Iterator<Item = (String, String)> {
+    let name = &seen.name;
+    let has = label(seen, TEMPLATE).map(|template| {
+        (format!("{name} has the template {template}"), format!("`kubectl accurate template unset {name}`"))
+    });
+    let is = (label(seen, TYPE) == Some(TYPE_TEMPLATE))
+        .then(|| (format!("{name} is a template"), format!("`kubectl accurate ns set-type {name} none`")));
+    has.into_iter().chain(is)
 }
 
 impl Cluster<'_> {
@@ -257,8 +265,8 @@ mod tests {
             (&["r =root", "s ^r"][..], "s", "s is a sub-namespace of r"),
             (&["r"], "r", "r is not a root of a tree"),
             (&["r"], "gone", "there is no namespace gone"),
-            (&["r =root ~t", "t =template"], "r", "are templates, or have one: r"),
-            (&["r =root", "s ^r", "i ~s"], "r", "are templates, or have one: i"),
+            (&["r =root ~t", "t =template"], "r", "but r has the template t"),
+            (&["r =root", "s ^r", "i ~s"], "r", "but i has the template s"),
             (&["r", "s <r"], "r", "r is not a root of a tree"),
         ] {
             let failed = read(lines, &[], &[], root).unwrap_err();

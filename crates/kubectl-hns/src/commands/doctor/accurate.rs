@@ -17,10 +17,12 @@ use kube::CustomResourceExt;
 use kube::api::{DynamicObject, ListParams};
 use kube::core::ObjectMeta;
 
+use super::remedies::for_all;
 use super::{Finding, some};
 use crate::accurate_trees::{self, AccurateTrees};
 use crate::commands::accurate::describe;
 use crate::commands::accurate::place::Original;
+use crate::lines::count;
 use crate::session::Session;
 
 const SUBJECT: &str = "trees of Accurate";
@@ -31,7 +33,7 @@ pub(super) async fn check(session: &Session, settings: &SharedSettings) -> Vec<F
     }
     let AccurateTrees { namespaces, forms, forest } = match accurate_trees::read(session, settings).await {
         Ok(trees) => trees,
-        Err(failure) => return vec![Finding::note(SUBJECT, format!("not checked: {failure}"))],
+        Err(failure) => return vec![Finding::note(SUBJECT, format!("not checked: {}", failure.reason()))],
     };
     let mut findings = misplaced(&forest);
     findings.extend(forms.iter().filter_map(|(parent, form)| stalled(parent, form, &forest)));
@@ -40,8 +42,10 @@ pub(super) async fn check(session: &Session, settings: &SharedSettings) -> Vec<F
         Some(interrupted(&it.name, &original.namespace, it.labels.get(PARENT)))
     }));
     if findings.is_empty() {
-        findings
-            .push(Finding::ok(SUBJECT, format!("{} SubNamespaces, none without its namespace", forms.len())));
+        findings.push(Finding::ok(
+            SUBJECT,
+            format!("{}, none without its namespace", count(forms.len(), "SubNamespace")),
+        ));
     }
     findings.push(Finding::note(
         SUBJECT,
@@ -86,40 +90,47 @@ fn ignored(forms: &[ObjectMeta]) -> Finding {
 
 /// The namespaces that nothing reaches, by reason.
 fn misplaced(forest: &Forest) -> Vec<Finding> {
-    let mut reasons: BTreeMap<(String, &str), Vec<String>> = BTreeMap::new();
+    let mut reasons: BTreeMap<String, (String, Vec<String>)> = BTreeMap::new();
     for name in forest.names() {
         let Some(why) = frozen(forest, name) else { continue };
-        reasons.entry(reason(&why)).or_default().push(name.to_string());
+        let (why, hint) = reason(&why, (name, forest.accurate_edge(name)));
+        reasons.entry(why).or_insert_with(|| (hint, Vec::new())).1.push(name.to_string());
     }
-    let finding = |((why, hint), names): ((String, &str), Vec<String>)| {
-        Finding::wrong(SUBJECT, format!("nothing is copied to {}: {why}", some(&names)), hint)
+    let finding = |(why, (hint, names)): (String, (String, Vec<String>))| {
+        let text = format!("nothing is copied to {}: {why}", some(&names));
+        Finding::wrong(SUBJECT, text, for_all(&hint, &names))
     };
     reasons.into_iter().map(finding).collect()
 }
 
-/// Why nothing is copied to a namespace, and what to do.
-pub(crate) fn reason(why: &Frozen) -> (String, &'static str) {
+/// Why nothing is copied to a namespace with this edge to the one above it, and what to do.
+pub(crate) fn reason(why: &Frozen, (namespace, edge): (&str, Option<EdgeKind>)) -> (String, String) {
+    let (what, cut) = match edge {
+        Some(EdgeKind::Template) => ("template", format!("`kubectl accurate template unset {namespace}`")),
+        _ => ("parent", format!("`kubectl accurate sub cut {namespace}`")),
+    };
     match why {
         Frozen::Crossed(name) => (
             format!("{name} is in a hierarchy of hnc.x-k8s.io, too"),
             "Remove its parent, children and anchors there, or its labels accurate.cybozu.com/…. If `kubectl hns convert ROOT --to hnc` was \
-             interrupted, run it again.",
+             interrupted, run it again."
+                .to_owned(),
         ),
         Frozen::Missing(name) => (
-            format!("{name}, the parent or template, does not exist"),
-            "Create it; or `kubectl accurate sub cut NAMESPACE`, or `kubectl accurate template unset NAMESPACE`.",
+            format!("{name}, the {what}, does not exist"),
+            format!("Create it; or remove the {what} of {namespace}: {cut}."),
         ),
         Frozen::NotLeading(EdgeKind::Parent, name) => (
             format!("{name}, the parent, is neither a root nor a sub-namespace"),
-            "Make it one (`kubectl accurate ns set-type NAMESPACE root`), or move its children elsewhere.",
+            format!("Make it one (`kubectl accurate ns set-type {name} root`), or move its children elsewhere."),
         ),
         Frozen::NotLeading(EdgeKind::Template, name) => (
             format!("{name}, the template, is neither a template nor a sub-namespace"),
-            "Make it one (`kubectl accurate ns set-type NAMESPACE template`), or set another template.",
+            format!("Make it one (`kubectl accurate ns set-type {name} template`), or set another template."),
         ),
         Frozen::Cycle => (
             "they name each other as parents or templates".to_owned(),
-            "Move one of them out of the cycle, or cut it: `kubectl accurate sub cut NAMESPACE`.",
+            format!("Move one of them out of the cycle, or cut it: {cut}."),
         ),
     }
 }
@@ -129,7 +140,9 @@ fn stalled(parent: &str, form: &SubNamespaceFact, forest: &Forest) -> Option<Fin
     let (name, condition) = (&form.name, form.status.stalled.as_ref()?);
     let delete =
         format!("`kubectl delete subnamespaces.{GROUP} {name} -n {parent}` deletes it, and no namespace");
-    let hint = if *condition.reason == *CONFLICT {
+    let hint = if let Some(why) = forest.shared_settings().unmanaged(name) {
+        format!("The namespace {name} {why}: include it again, or delete the SubNamespace. {delete}.")
+    } else if *condition.reason == *CONFLICT {
         let (place, way) = match (forest.accurate_upstream(name), forest.accurate_edge(name)) {
             (Some(other), Some(EdgeKind::Parent)) => (format!("has the parent {other}"), "move"),
             _ => ("is no sub-namespace".to_owned(), "graft"),
@@ -194,14 +207,18 @@ mod tests {
 
     #[test]
     fn every_reason_has_a_solution() {
+        let template = Some(EdgeKind::Template);
+        let missing = Frozen::Missing("p".into());
+        assert_eq!(reason(&missing, ("n", template)).0, "p, the template, does not exist");
+        assert!(reason(&missing, ("n", template)).1.ends_with("`kubectl accurate template unset n`."));
         for (why, wanted) in [
-            (Frozen::Missing("p".into()), "p, the parent or template, does not exist"),
+            (missing, "p, the parent, does not exist"),
             (Frozen::NotLeading(EdgeKind::Parent, "p".into()), "neither a root nor a sub-namespace"),
             (Frozen::NotLeading(EdgeKind::Template, "p".into()), "neither a template"),
             (Frozen::Crossed("p".into()), "hnc.x-k8s.io"),
             (Frozen::Cycle, "each other"),
         ] {
-            let (text, hint) = reason(&why);
+            let (text, hint) = reason(&why, ("n", Some(EdgeKind::Parent)));
             assert!(text.contains(wanted) && !hint.is_empty(), "{text}");
         }
     }
@@ -220,6 +237,10 @@ mod tests {
         let other = said(&stalled("p", &form("InvalidParent"), &forest).unwrap());
         assert!(other.contains("kubectl delete") && !other.contains("sub move"), "{other}");
         assert!(stalled("p", &SubNamespaceFact::default(), &forest).is_none());
+        let settings = forest::Settings::new("home", ["n"], ".*").unwrap();
+        let excluding = Forest::unconfigured(std::sync::Arc::new(settings));
+        let excluded = said(&stalled("p", &form(CONFLICT), &excluding).unwrap());
+        assert!(excluded.contains("include it again") && !excluded.contains("sub graft"), "{excluded}");
         assert!(said(&interrupted("n", "a", Some("b"))).ends_with("`kubectl accurate sub move n b`."));
         assert!(said(&interrupted("n", "a", None)).ends_with("`kubectl accurate sub cut n`."));
     }

@@ -8,7 +8,7 @@ use hns_api::conditions::{self, activities_halted};
 use super::remedies::{adoption, for_all, holding_parent, is_about_values, remedy, way_out};
 use super::{Finding, anchors, some};
 use crate::copies::{Objects, Wrong};
-use crate::lines::printable;
+use crate::lines::{count, printable};
 use crate::published;
 use crate::session::Session;
 use crate::structure::{self, Extent, Structure};
@@ -27,14 +27,14 @@ pub(super) async fn check(session: &Session) -> Vec<Finding> {
             return vec![Finding::note("trees", text)];
         }
         Err(failure) => {
-            let hint = failure.hint.unwrap_or_else(|| "Check the health of the API server.".into());
-            return vec![Finding::wrong("trees", failure.text, hint)];
+            let hint = failure.hint.as_deref().unwrap_or("Check the health of the API server.");
+            return vec![Finding::wrong("trees", failure.reason(), hint)];
         }
     };
     let of_anchors = match structure::add_anchors(session, &mut structure).await {
         Ok(true) => Ok(anchors::check(&structure, &settings)),
         Ok(false) => Err(Finding::note("anchors", "you may not list them, so they were not checked")),
-        Err(failure) => Err(Finding::note("anchors", failure.text)),
+        Err(failure) => Err(Finding::note("anchors", failure.reason())),
     };
     let mut findings = check_structure(&structure, &settings, of_anchors.is_ok());
     findings.extend(of_anchors.unwrap_or_else(|note| vec![note]));
@@ -48,13 +48,13 @@ pub(super) async fn check(session: &Session) -> Vec<Finding> {
             findings.extend(objects.notes().iter().map(|note| Finding::note("copies", note)));
             findings
         }
-        Err(failure) => vec![Finding::note("copies", failure.text)],
+        Err(failure) => vec![Finding::note("copies", failure.reason())],
     });
     findings
 }
 
 fn fine(namespaces: usize) -> Finding {
-    Finding::ok("trees", format!("{namespaces} namespaces, none with a condition"))
+    Finding::ok("trees", format!("{}, none with a condition", count(namespaces, "namespace")))
 }
 
 /// What the user may read around a namespace, without copies.
@@ -141,7 +141,11 @@ fn reported(structure: &Structure, settings: &Settings, checks_anchors: bool) ->
 
 fn copies(wrong: &[Wrong], all: usize) -> Finding {
     if wrong.is_empty() {
-        return Finding::ok("copies", format!("{all} copies, all in the right namespaces"));
+        let text = match all {
+            1 => "1 copy, in the right namespace".to_owned(),
+            _ => format!("{all} copies, all in the right namespaces"),
+        };
+        return Finding::ok("copies", text);
     }
     let line = |it: &Wrong| {
         let (object, namespace) = (format!("{} {}", it.resource, printable(&it.name)), &it.namespace);
