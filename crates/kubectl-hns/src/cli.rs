@@ -112,9 +112,13 @@ fn where_common_flags_are(program: Program) -> String {
     format!("Use \"{words} options\" for a list of the flags that all commands have.")
 }
 
-/// The definition of the command line of this name. Flags that all commands have are in the help of `options` only, except `-n`.
+/// The definition of the command line of this name. Flags that all commands have are in the help of `options` only, except `-n` where it
+/// has an effect.
 pub fn command(program: Program) -> clap::Command {
-    let is_common = |arg: &Arg| arg.get_help_heading() == Some(CONNECTION) && arg.get_id() != NAMESPACE;
+    let is_common = |arg: &Arg| {
+        let is_shown = program == Program::Hns && arg.get_id() == NAMESPACE;
+        arg.get_help_heading() == Some(CONNECTION) && !is_shown
+    };
     let plain = match program {
         Program::Hns => Cli::command(),
         Program::Accurate => accurate::command(),
@@ -123,6 +127,10 @@ pub fn command(program: Program) -> clap::Command {
     let common = plain.get_arguments().filter(|arg| is_common(arg)).cloned();
     let common: Vec<Arg> = common.map(|arg| arg.global(false).help_heading(None::<&str>)).collect();
     let note = where_common_flags_are(program);
+    let plain = match program {
+        Program::Hns => plain,
+        Program::Accurate => accurate::with_namespace(plain),
+    };
     plain
         .mut_args(|arg| if is_common(&arg) { arg.hide(true) } else { arg })
         .mut_subcommands(|it| if it.get_name() == "options" { it } else { with_note(it, &note) })

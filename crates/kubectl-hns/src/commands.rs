@@ -1,6 +1,7 @@
 //! The commands, one per file. Each reads what it needs, computes a result with a pure function, and prints it.
 
 use crate::cli::{self, Cli, Command};
+use crate::program::Program;
 use crate::session::Session;
 use crate::terminal::Paint;
 use crate::{Failure, Terminal, request_log};
@@ -50,13 +51,14 @@ pub fn run(cli: Cli, terminal: &Terminal) -> Result<(), Failure> {
         command => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(|error| Failure::new(format!("Error: {error}")))?;
-            runtime.block_on(async {
+            let result = runtime.block_on(async {
                 let session = Session::open(&cli.common.connection, terminal.stderr).await;
                 match command {
                     Command::Version(arguments) => version::run(&arguments, session, terminal).await,
-                    command => run_on_cluster(command, &session?, terminal).await,
+                    command => run_on_cluster((command, program), &session?, terminal).await,
                 }
-            })
+            });
+            result.map_err(|failure| Failure { hint: failure.hint.map(|it| program.advice(&it)), ..failure })
         }
     }
 }
@@ -75,7 +77,11 @@ pub async fn plan_json(cli: Cli) -> Result<serde_json::Value, Failure> {
         .map_err(|error| Failure::new(format!("Error: cannot print the plan: {error}")))
 }
 
-async fn run_on_cluster(command: Command, session: &Session, terminal: &Terminal) -> Result<(), Failure> {
+async fn run_on_cluster(
+    (command, program): (Command, Program),
+    session: &Session,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
     match command {
         Command::Tree(arguments) => tree::run(&arguments, session, terminal).await,
         Command::Describe(arguments) => describe::run(&arguments, session, terminal).await,
@@ -87,7 +93,7 @@ async fn run_on_cluster(command: Command, session: &Session, terminal: &Terminal
         Command::Plan(arguments) => plan::run(&arguments, session, terminal).await,
         Command::Config(arguments) => config::run(&arguments, session, terminal).await,
         Command::Hrq(arguments) => hrq::run(&arguments, session, terminal).await,
-        Command::Doctor(arguments) => doctor::run(&arguments, session, terminal).await,
+        Command::Doctor(arguments) => doctor::run((&arguments, program), session, terminal).await,
         Command::Explain(arguments) => explain::run(&arguments, session, terminal).await,
         Command::Accurate(command) => accurate::run(command, session, terminal).await,
         Command::Version(_) | Command::Completion(_) | Command::Get(_) | Command::Options => Ok(()),

@@ -4,15 +4,16 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use clap::{Command, FromArgMatches};
+use clap::{Arg, Command, FromArgMatches};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate, complete};
 use hns_api::SubnamespaceAnchor;
+use hns_api::accurate::labels::{TYPE_ROOT, TYPE_TEMPLATE};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
 
 use crate::cli;
 use crate::commands::completion::COMMAND;
-use crate::connection::ConnectionArgs;
+use crate::connection::{self, ConnectionArgs};
 use crate::program::Program;
 use crate::session::Session;
 use crate::terminal::Paint;
@@ -24,9 +25,24 @@ const PATIENCE: Duration = Duration::from_secs(3);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
     Namespace,
+    /// A context, a cluster or a user of the kubeconfig.
+    Named(Entry),
+    /// One of these words.
+    Word(&'static [&'static str]),
     /// A subnamespace of the namespace of the request.
     Subnamespace,
 }
+
+/// What a kubeconfig has by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Entry {
+    Context,
+    Cluster,
+    User,
+}
+
+/// The types of a namespace in Accurate's API.
+const TYPES: &[&str] = &[TYPE_ROOT, TYPE_TEMPLATE, "none"];
 
 /// The directives of kubectl's protocol: the shell may complete names of files, or may not.
 const FILES: &str = ":0";
@@ -38,8 +54,9 @@ pub fn answer(words: &[OsString]) -> Option<String> {
     let (_, words) = words.split_first().filter(|(first, _)| *first == COMMAND)?;
     let words: Vec<OsString> = std::iter::once(program).chain(words).cloned().collect();
     let connection = connection(&words);
+    let may_be_file = is_file(&cli::command(Program::of(Some(program))), &words);
     let candidates = candidates(words, move |wanted| names(&connection, wanted));
-    let directive = if candidates.is_empty() { FILES } else { NO_FILES };
+    let directive = if candidates.is_empty() && may_be_file { FILES } else { NO_FILES };
     Some(candidates.iter().map(line).chain([format!("{directive}\n")]).collect())
 }
 
@@ -52,6 +69,24 @@ fn candidates(
     let mut found = complete(&mut with_names(command, &names), words, last, None).unwrap_or_default();
     found.retain(|it| !it.is_hide_set());
     found
+}
+
+/// Whether the last word is the value of a flag for a file.
+fn is_file(command: &Command, words: &[OsString]) -> bool {
+    let [.., before, last] = words else { return false };
+    let [before, last] = [before, last].map(|word| word.to_string_lossy().into_owned());
+    let flag = last.split_once('=').map_or(before, |(flag, _)| flag.to_owned());
+    has_file_flag(command, &flag)
+}
+
+fn has_file_flag(command: &Command, flag: &str) -> bool {
+    let is_it = |arg: &Arg| {
+        let long = arg.get_long().is_some_and(|long| flag.strip_prefix("--") == Some(long));
+        let short = arg.get_short().is_some_and(|short| *flag == format!("-{short}"));
+        let names = arg.get_value_names().unwrap_or_default();
+        (long || short) && names.iter().any(|name| ["FILE", "DIRECTORY"].contains(&name.as_str()))
+    };
+    command.get_arguments().any(is_it) || command.get_subcommands().any(|it| has_file_flag(it, flag))
 }
 
 fn line(candidate: &CompletionCandidate) -> String {
@@ -67,9 +102,16 @@ fn with_names(
 ) -> Command {
     // The child of `create` does not exist yet.
     let exists = command.get_name() == "delete";
-    let wanted = |arg: &clap::Arg| {
+    let wanted = |arg: &Arg| {
+        match arg.get_id().as_str() {
+            "context" => return Some(Wanted::Named(Entry::Context)),
+            "cluster" => return Some(Wanted::Named(Entry::Cluster)),
+            "user" => return Some(Wanted::Named(Entry::User)),
+            _ => {}
+        }
         arg.get_value_names()?.iter().find_map(|it| match it.as_str() {
             "NAMESPACE" | "PARENT" | "TEMPLATE" => Some(Wanted::Namespace),
+            "TYPE" => Some(Wanted::Word(TYPES)),
             "CHILD" if exists => Some(Wanted::Subnamespace),
             _ => None,
         })
@@ -96,6 +138,11 @@ fn connection(words: &[OsString]) -> ConnectionArgs {
 /// The names of all namespaces, or of that of the request for a user who may not list them; or of the subnamespaces of that. None if the
 /// API server does not answer.
 fn names(connection: &ConnectionArgs, wanted: Wanted) -> Vec<String> {
+    match wanted {
+        Wanted::Word(words) => return words.iter().map(|&it| it.to_owned()).collect(),
+        Wanted::Named(entry) => return entries(connection, entry),
+        Wanted::Namespace | Wanted::Subnamespace => {}
+    }
     let read = async {
         let session = Session::open(connection, Paint::NONE).await.ok()?;
         let params = ListParams::default();
@@ -115,6 +162,16 @@ fn names(connection: &ConnectionArgs, wanted: Wanted) -> Vec<String> {
     found.ok().and_then(Result::ok).flatten().unwrap_or_default()
 }
 
+/// The names of a kind of entry in the kubeconfig.
+fn entries(connection: &ConnectionArgs, entry: Entry) -> Vec<String> {
+    let Ok(Some(kubeconfig)) = connection::read(connection) else { return Vec::new() };
+    match entry {
+        Entry::Context => kubeconfig.contexts.into_iter().map(|it| it.name).collect(),
+        Entry::Cluster => kubeconfig.clusters.into_iter().map(|it| it.name).collect(),
+        Entry::User => kubeconfig.auth_infos.into_iter().map(|it| it.name).collect(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,6 +181,8 @@ mod tests {
         let names = |wanted| match wanted {
             Wanted::Namespace => ["acme", "acme-dev", "other"].map(str::to_owned).to_vec(),
             Wanted::Subnamespace => vec!["acme-dev".to_owned()],
+            Wanted::Named(entry) => vec![format!("{entry:?}")],
+            Wanted::Word(words) => words.iter().map(|&it| it.to_owned()).collect(),
         };
         for (line, wanted) in [
             (&["tr"][..], &["tree"][..]),
@@ -141,12 +200,31 @@ mod tests {
             (&["sub", "mo"], &["move"]),
             (&["sub", "move", "x", "ot"], &["other"]),
             (&["sub", "create", "ot"], &[]),
+            (&["ns", "set-type", "acme", "t"], &["template"]),
+            (&["tree", "--context", ""], &["Context"]),
+            (&["tree", "--user", ""], &["User"]),
         ] {
-            let program = if line[0] == "sub" { "kubectl-accurate" } else { "kubectl-hns" };
+            let program = if ["sub", "ns"].contains(&line[0]) { "kubectl-accurate" } else { "kubectl-hns" };
             let words = [program].iter().chain(line).map(OsString::from).collect();
             let found: Vec<String> =
                 candidates(words, names).iter().map(|it| it.get_value().display().to_string()).collect();
             assert_eq!(found, wanted, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn files_are_completed_for_flags_that_name_files_only() {
+        for (line, wanted) in [
+            ("create -f ", true),
+            ("tree --kubeconfig ", true),
+            ("tree --kubeconfig=x", true),
+            ("tree --context ", false),
+            ("explain ", false),
+            ("tree acme", false),
+        ] {
+            let words: Vec<OsString> =
+                ["kubectl-hns"].into_iter().chain(line.split(' ')).map(OsString::from).collect();
+            assert_eq!(is_file(&cli::command(Program::Hns), &words), wanted, "{line}");
         }
     }
 

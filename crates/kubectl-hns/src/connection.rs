@@ -162,7 +162,7 @@ fn are_readable(args: &ConnectionArgs) -> Result<(), Failure> {
 }
 
 /// The kubeconfig; `None` if there is only a pod's service account.
-fn read(args: &ConnectionArgs) -> Result<Option<Kubeconfig>, Failure> {
+pub(crate) fn read(args: &ConnectionArgs) -> Result<Option<Kubeconfig>, Failure> {
     if let Some(path) = &args.kubeconfig {
         let read = Kubeconfig::read_from(path);
         return read.map(Some).map_err(|error| in_files(error, &path.display().to_string()));
@@ -200,10 +200,23 @@ fn merged(files: &[PathBuf]) -> Result<Kubeconfig, Failure> {
 fn in_files(error: KubeconfigError, files: &str) -> Failure {
     match error {
         KubeconfigError::Parse(why) => {
-            Failure::new(format!("Error: the kubeconfig {files} is invalid: {why}"))
+            Failure::new(format!("Error: the kubeconfig {files} is invalid: {}", place(&why.to_string())))
                 .with_hint("Correct it, or name another file with --kubeconfig or KUBECONFIG.")
         }
         other => other.into(),
+    }
+}
+
+/// Where a file is wrong, from the parser's text. The text also shows lines of the file, which has credentials.
+fn place(text: &str) -> String {
+    let mut words = text.split_whitespace().skip_while(|word| *word != "line");
+    let mut number = |name: &str| {
+        let digits = words.find(|word| *word == name).and_then(|_| words.next())?;
+        Some(digits.trim_end_matches(|it: char| !it.is_ascii_digit()).to_owned())
+    };
+    match (number("line"), number("column")) {
+        (Some(line), Some(column)) => format!("line {line}, column {column} is not as in a kubeconfig"),
+        _ => "it is not YAML as in a kubeconfig".to_owned(),
     }
 }
 
@@ -218,6 +231,12 @@ mod tests {
         let missing = || PathBuf::from("/nope");
         let found = merged(&[missing(), file.clone(), missing()]).unwrap();
         assert_eq!(found.current_context.as_deref(), Some("here"));
+        std::fs::write(&file, "root:x:0:0:secret\n").unwrap();
+        let failure = merged(std::slice::from_ref(&file)).unwrap_err();
+        assert!(
+            failure.text.contains("is invalid: line 1, column 1") && !failure.text.contains("secret"),
+            "{failure}"
+        );
         std::fs::write(&file, "a: [").unwrap();
         for (files, said) in [
             (vec![missing(), file.clone()], "is invalid: "),

@@ -31,6 +31,16 @@ impl Program {
         }
     }
 
+    /// A text with advice, with the commands of this name.
+    pub(crate) fn advice(self, text: &str) -> String {
+        match self {
+            Self::Hns => text.to_owned(),
+            Self::Accurate => text
+                .replace("`kubectl hns doctor`", "`kubectl accurate doctor`")
+                .replace("`kubectl hns tree -A`", "`kubectl get namespaces`"),
+        }
+    }
+
     /// How users call it.
     pub fn words(self) -> &'static str {
         match self {

@@ -5,6 +5,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use super::{Cli, Common};
 use crate::commands::accurate::{describe, explain, labels, list, plan, relocation, sub};
 use crate::commands::{completion, doctor};
+use crate::connection::NAMESPACE;
 use crate::program::Program;
 
 /// Show and change the hierarchy of namespaces of Accurate.
@@ -79,10 +80,31 @@ pub(crate) enum Sub {
 
 /// The definition. What it shares with `kubectl hns` gets this name.
 pub(super) fn command() -> clap::Command {
-    AccurateCli::command().mut_subcommand("completion", |it| {
-        let about = it.get_long_about().map(ToString::to_string).unwrap_or_default();
-        it.long_about(about.replace("kubectl hns", "kubectl accurate").replace("-hns", "-accurate"))
-    })
+    let renamed =
+        |about: String| about.replace("kubectl hns", "kubectl accurate").replace("-hns", "-accurate");
+    let whole = |about: String| {
+        let about = about.replace("the tree around it", "the tree of HNC's API around it");
+        format!(
+            "{about} Accurate's trees are checked if you may list namespaces, hierarchyconfigurations and subnamespaces in the whole \
+             cluster."
+        )
+    };
+    let with = |change: fn(String) -> String| {
+        move |it: clap::Command| {
+            let about = it.get_long_about().map(ToString::to_string).unwrap_or_default();
+            it.long_about(change(about))
+        }
+    };
+    AccurateCli::command().mut_subcommand("completion", with(renamed)).mut_subcommand("doctor", with(whole))
+}
+
+/// The commands that read the namespace of `-n` show it. The others accept it.
+pub(super) fn with_namespace(command: clap::Command) -> clap::Command {
+    let found = command.get_arguments().find(|arg| arg.get_id() == NAMESPACE).cloned();
+    let Some(namespace) = found else { return command };
+    ["explain", "doctor"]
+        .into_iter()
+        .fold(command, |command, name| command.mut_subcommand(name, |it| it.arg(namespace.clone())))
 }
 
 /// The parsed command line.
@@ -171,5 +193,13 @@ mod tests {
             said("sub create a").contains("Usage: kubectl accurate sub create [OPTIONS] <NAME> <PARENT>")
         );
         assert!(said("sub movee a b").contains("'move'"));
+        for (line, is_shown) in [
+            ("explain --help", true),
+            ("doctor --help", true),
+            ("options --help", true),
+            ("list --help", false),
+        ] {
+            assert_eq!(said(line).contains("--namespace <NAMESPACE>"), is_shown, "{line}");
+        }
     }
 }

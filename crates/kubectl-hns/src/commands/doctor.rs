@@ -21,6 +21,7 @@ use serde::Serialize;
 use crate::failure::Problem;
 use crate::format::{DataFormat, render};
 use crate::lines::{self, Lines};
+use crate::program::Program;
 use crate::session::Session;
 use crate::terminal::{Ink, Paint};
 use crate::{Failure, Terminal};
@@ -86,11 +87,14 @@ impl Finding {
 }
 
 pub(crate) async fn run(
-    arguments: &Arguments,
+    (arguments, program): (&Arguments, Program),
     session: &Session,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
-    let findings = check(session).await;
+    let mut findings = check(session, program).await;
+    for hint in findings.iter_mut().filter_map(|it| it.hint.as_mut()) {
+        *hint = program.advice(hint);
+    }
     match arguments.output {
         None => terminal.print(&text(&findings, terminal.paint)),
         Some(format) => {
@@ -109,7 +113,7 @@ pub(crate) async fn run(
 }
 
 /// The results of all checks, or of the first one alone if no other can be made.
-async fn check(session: &Session) -> Vec<Finding> {
+async fn check(session: &Session, program: Program) -> Vec<Finding> {
     if let Err(problem) = session.call(session.client.apiserver_version()).await
         && (problem.code() == 0 || problem.code() == 401)
     {
@@ -138,7 +142,7 @@ async fn check(session: &Session) -> Vec<Finding> {
         findings.retain(|it| it.subject != installation::NAMESPACES);
     }
     findings.extend(trees);
-    findings.extend(accurate::check(session, &settings).await);
+    findings.extend(accurate::check((session, program), &settings).await);
     findings
 }
 

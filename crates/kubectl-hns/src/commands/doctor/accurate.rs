@@ -23,13 +23,17 @@ use crate::accurate_trees::{self, AccurateTrees};
 use crate::commands::accurate::describe;
 use crate::commands::accurate::place::Original;
 use crate::lines::count;
+use crate::program::Program;
 use crate::session::Session;
 
 const SUBJECT: &str = "trees of Accurate";
 
-pub(super) async fn check(session: &Session, settings: &SharedSettings) -> Vec<Finding> {
+pub(super) async fn check(
+    (session, program): (&Session, Program),
+    settings: &SharedSettings,
+) -> Vec<Finding> {
     if !settings.accurate.enabled {
-        return unserved(session).await.into_iter().collect();
+        return off((session, program)).await.into_iter().collect();
     }
     let AccurateTrees { namespaces, forms, forest } = match accurate_trees::read(session, settings).await {
         Ok(trees) => trees,
@@ -54,14 +58,19 @@ pub(super) async fn check(session: &Session, settings: &SharedSettings) -> Vec<F
     findings
 }
 
-/// `SubNamespaces` that no program processes.
-async fn unserved(session: &Session) -> Option<Finding> {
+/// What there is to say where hns does not serve the API: `SubNamespaces` that no program processes. Who asks about Accurate is also told
+/// that nothing was checked.
+async fn off((session, program): (&Session, Program)) -> Option<Finding> {
     let api = Api::<DynamicObject>::all_with(session.client.clone(), &SubNamespace::api_resource());
-    let forms = session.list_metadata(&api, &ListParams::default()).await.ok().filter(|it| !it.is_empty())?;
-    if !describe::is_unserved(session).await {
-        return None;
+    let forms = session.list_metadata(&api, &ListParams::default()).await.unwrap_or_default();
+    let is_unserved = describe::is_unserved(session).await;
+    if is_unserved && !forms.is_empty() {
+        return Some(ignored(&forms.into_iter().map(|it| it.metadata).collect::<Vec<_>>()));
     }
-    Some(ignored(&forms.into_iter().map(|it| it.metadata).collect::<Vec<_>>()))
+    (program == Program::Accurate).then(|| {
+        let what = if is_unserved { "nothing acts on its labels" } else { "its trees are not checked" };
+        Finding::note("Accurate's API", format!("the settings do not enable it (accurate.enabled): {what}"))
+    })
 }
 
 fn ignored(forms: &[ObjectMeta]) -> Finding {
