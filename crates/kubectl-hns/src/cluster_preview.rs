@@ -18,6 +18,8 @@ use forest::preview::{Intent, Outcome, Preview};
 use forest::rules::User;
 use forest::{Forest, Kind, KindId, Name};
 use k8s_openapi::api::core::v1::Namespace;
+use kube::api::DynamicObject;
+use serde_json::Value;
 
 pub(crate) use self::admission::PERMANENT;
 pub(crate) use self::decisions::Decision;
@@ -40,6 +42,8 @@ pub(crate) struct ClusterPreview<'a> {
     preview: Preview,
     user: User,
     pub(crate) configured: ConfiguredKinds,
+    /// The request that a change of the configuration would be.
+    configuration: Option<Configuration>,
     /// The known namespaces, which are read one by one if objects cannot be listed in the whole cluster.
     within: BTreeSet<Name>,
     /// Those of them that the user may not read.
@@ -62,6 +66,12 @@ pub(crate) struct ClusterPreview<'a> {
     hidden: Vec<String>,
     /// The objects that were read again already.
     read: BTreeSet<(Name, KindId)>,
+}
+
+/// The `HNCConfiguration` as it was read, and the entries that would be written.
+struct Configuration {
+    object: DynamicObject,
+    entries: Vec<Value>,
 }
 
 /// The previewed result of changes.
@@ -163,6 +173,7 @@ impl<'a> ClusterPreview<'a> {
             preview,
             user,
             configured,
+            configuration: None,
             within,
             unreadable,
             is_whole,
@@ -175,6 +186,11 @@ impl<'a> ClusterPreview<'a> {
             hidden,
             read,
         })
+    }
+
+    /// With the request of a change of the configuration, about which the API server can then be asked.
+    pub(crate) fn configuring(self, object: DynamicObject, entries: Vec<Value>) -> Self {
+        Self { configuration: Some(Configuration { object, entries }), ..self }
     }
 
     /// The current forest of the preview.
@@ -200,7 +216,7 @@ impl<'a> ClusterPreview<'a> {
         let moving: BTreeSet<&Name> = intents.iter().filter_map(moves).collect();
         let limited: Vec<_> = moving.into_iter().map(|it| (it, self.forest().quotas_over(it))).collect();
         let mut decisions = self.change_until_refused(intents, first).await?;
-        self.name_what_is_hidden(intents, &mut decisions);
+        self.name_what_is_hidden(&mut decisions);
         let is_restless = self.preview.is_restless();
         if is_restless {
             self.notes.push("not all effects could be determined".into());
@@ -255,13 +271,12 @@ impl<'a> ClusterPreview<'a> {
     }
 
     /// Gives the kinds that the user may not list as the reason for a decision that is unknown: the rules say what the webhook
-    /// lacks. Where the API server was asked, it gives its own reason.
-    fn name_what_is_hidden(&self, intents: &[Intent], decisions: &mut [Decision]) {
+    /// lacks. About the first change the API server is asked, which gives its own reason.
+    fn name_what_is_hidden(&self, decisions: &mut [Decision]) {
         if self.hidden.is_empty() {
             return;
         }
-        let asked = usize::from(!matches!(intents.first(), Some(Intent::Configure { .. })));
-        for decision in decisions.iter_mut().skip(asked) {
+        for decision in decisions.iter_mut().skip(1) {
             if let Decision::Unknown { why } = decision {
                 *why = format!("you may not list {} in all namespaces concerned", self.hidden.join(", "));
             }

@@ -18,7 +18,7 @@ pub(crate) mod explain;
 pub(crate) mod get;
 pub(crate) mod hierarchy;
 pub(crate) mod hrq;
-mod kinds;
+pub(crate) mod kinds;
 pub(crate) mod move_;
 pub(crate) mod plan;
 mod relocation;

@@ -10,8 +10,7 @@ use crate::Failure;
 /// A kind and a name: `secret/registry`, `cm/x`, `roles.rbac.authorization.k8s.io/x`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ObjectArgument {
-    resource: String,
-    group: String,
+    kind: String,
     pub(crate) name: String,
 }
 
@@ -21,8 +20,7 @@ impl FromStr for ObjectArgument {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once('/') {
             Some((kind, name)) if !kind.is_empty() && !name.is_empty() && !name.contains('/') => {
-                let (resource, group) = kind.split_once('.').unwrap_or((kind, ""));
-                Ok(Self { resource: resource.into(), group: group.into(), name: name.into() })
+                Ok(Self { kind: kind.into(), name: name.into() })
             }
             _ => Err("must be KIND/NAME, for instance secret/registry or role/viewer".into()),
         }
@@ -35,8 +33,7 @@ impl ObjectArgument {
     /// # Errors
     /// There is no such kind, there are several, or it is cluster-scoped.
     pub(crate) fn kind(&self, served: &Served) -> Result<Kind, Failure> {
-        let Self { resource, group, .. } = self;
-        let entry = Entry { resource: resource.clone(), group: group.clone(), ..Entry::default() };
+        let entry = as_typed(served, &self.kind);
         let found =
             served.named(&entry).map_err(|(_, why)| Failure::new(format!("Error: {entry}: {why}")))?;
         if !found.namespaced {
@@ -45,6 +42,26 @@ impl ObjectArgument {
         }
         Ok(found.kind.clone())
     }
+}
+
+/// The resource that `RESOURCE`, `RESOURCE.GROUP` or kubectl's `RESOURCE.VERSION.GROUP` means. Every version has the same objects.
+pub(crate) fn as_typed(served: &Served, text: &str) -> Entry {
+    let entry = |(resource, group): (&str, &str)| Entry {
+        resource: resource.into(),
+        group: group.into(),
+        ..Entry::default()
+    };
+    let (resource, group) = text.split_once('.').unwrap_or((text, ""));
+    let (version, rest) = group.split_once('.').unwrap_or((group, ""));
+    let with_version = Some(entry((resource, rest))).filter(|_| is_version(version));
+    let as_typed = entry((resource, group));
+    // A group may be called like a version.
+    with_version.filter(|it| served.named(&as_typed).is_err() && served.named(it).is_ok()).unwrap_or(as_typed)
+}
+
+/// `v1`, `v2beta1`.
+fn is_version(text: &str) -> bool {
+    text.strip_prefix('v').is_some_and(|it| it.starts_with(|it: char| it.is_ascii_digit()))
 }
 
 #[cfg(test)]
@@ -86,7 +103,11 @@ pub(crate) mod tests {
             ("ConfigMap/x", Ok("v1, Kind=ConfigMap")),
             ("configmaps/x", Ok("v1, Kind=ConfigMap")),
             ("thing.b.example.com/x", Ok("b.example.com/v1, Kind=Thing")),
+            ("configmaps.v1/x", Ok("v1, Kind=ConfigMap")),
+            ("configmaps.v1./x", Ok("v1, Kind=ConfigMap")),
+            ("things.v1beta1.b.example.com/x", Ok("b.example.com/v1, Kind=Thing")),
             ("thing/x", Err("a.example.com")),
+            ("configmaps.vx/x", Err("the API server serves no such resource")),
             ("node/x", Err("is cluster-scoped")),
             ("nonsense/x", Err("the API server serves no such resource")),
         ] {

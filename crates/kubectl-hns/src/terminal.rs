@@ -101,6 +101,11 @@ impl Terminal {
     }
 
     /// A terminal without colors, for tests.
+    /// The failure of a command that needs confirmation, and cannot ask for it.
+    pub(crate) fn unconfirmed() -> Failure {
+        Failure::new("Error: this needs confirmation, and stdin is not a terminal; nothing was changed")
+    }
+
     #[cfg(test)]
     pub(crate) fn quiet() -> Self {
         Self { paint: Paint::NONE, stderr: Paint::NONE, watched: false, unwritten: OnceLock::new() }
@@ -161,10 +166,7 @@ impl Terminal {
     /// Asks a yes-or-no question; the default is no.
     pub(crate) fn confirm(&self, question: &str) -> Result<bool, Failure> {
         if !self.can_ask() {
-            return Err(Failure::new(
-                "Error: this needs confirmation, and stdin is not a terminal; nothing was changed",
-            )
-            .with_hint("Use --yes to continue without confirmation."));
+            return Err(Self::unconfirmed().with_hint("Use --yes to continue without confirmation."));
         }
         let mut stream = io::stderr().lock();
         let _ = write!(stream, "{} [y/N] ", harmless(question)).and_then(|()| stream.flush());

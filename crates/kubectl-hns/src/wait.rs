@@ -100,13 +100,14 @@ pub(crate) async fn patiently<T>(
     }
 }
 
-/// Checks repeatedly until the change is complete. `what` is what is waited for, as a noun.
+/// Checks repeatedly until the change is complete. `what` is what is waited for, as a noun; `shown_by` is the command that shows its
+/// problems.
 ///
 /// # Errors
 /// The deadline has passed, or the check failed.
 pub(crate) async fn until(
     terminal: &Terminal,
-    what: &str,
+    (what, shown_by): (&str, &str),
     deadline: Deadline,
     mut poll: impl AsyncFnMut() -> Result<Progress, Failure>,
 ) -> Result<(), Failure> {
@@ -117,7 +118,7 @@ pub(crate) async fn until(
             Err(failure) => break Err(failure),
             Ok(Progress::Done) => break Ok(()),
             Ok(Progress::Part(_, _, missing)) if deadline.at.is_some_and(|at| Instant::now() >= at) => {
-                break Err(timed_out(what, deadline, &missing));
+                break Err(timed_out((what, shown_by), deadline, &missing));
             }
             Ok(Progress::Part(done, total, missing)) => {
                 spinner.set_message(message(what, (done, total), &missing));
@@ -138,13 +139,13 @@ fn message(what: &str, (done, total): (u64, u64), missing: &str) -> String {
     format!("waiting for {what}{count}: {missing}")
 }
 
-fn timed_out(what: &str, deadline: Deadline, missing: &str) -> Failure {
+fn timed_out((what, shown_by): (&str, &str), deadline: Deadline, missing: &str) -> Failure {
     let seconds = deadline.limit.unwrap_or_default().as_secs_f32();
     Failure::new(format!("Error: timed out after {seconds}s waiting for {what}; not yet done: {missing}"))
-        .with_hint(
-            "The change is stored, and a running controller goes on applying it. `kubectl hns describe` shows \
-             problems, `kubectl hns doctor` checks the controller.",
-        )
+        .with_hint(format!(
+            "The change is stored, and a running controller goes on applying it. `kubectl hns {shown_by}` shows \
+             problems, `kubectl hns doctor` checks the controller."
+        ))
 }
 
 #[cfg(test)]
@@ -191,12 +192,20 @@ mod tests {
             looks += 1;
             Ok(if looks == 3 { Progress::Done } else { Progress::missing("x") })
         };
-        until(&Terminal::quiet(), "it", args::<false>("--timeout 1m").deadline(), poll).await.unwrap();
+        until(&Terminal::quiet(), ("it", "describe n"), args::<false>("--timeout 1m").deadline(), poll)
+            .await
+            .unwrap();
         assert_eq!(looks, 3);
         let never = async || Ok(Progress::missing("the label"));
-        let failure = until(&Terminal::quiet(), "it", args::<false>("--timeout 10ms").deadline(), never)
-            .await
-            .unwrap_err();
+        let failure = until(
+            &Terminal::quiet(),
+            ("it", "describe n"),
+            args::<false>("--timeout 10ms").deadline(),
+            never,
+        )
+        .await
+        .unwrap_err();
+        assert!(failure.hint.unwrap().contains("`kubectl hns describe n` shows"));
         assert_eq!(failure.text, "Error: timed out after 0.01s waiting for it; not yet done: the label");
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 use http::HeaderMap;
@@ -19,12 +20,24 @@ pub(crate) struct Warnings {
     printed: Mutex<BTreeSet<String>>,
     /// Warnings with this text are left out.
     omitted: OnceLock<&'static str>,
+    is_muted: AtomicBool,
+}
+
+/// Until it is dropped, no warnings are printed.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Muted<'a>(&'a Warnings);
+
+impl Drop for Muted<'_> {
+    fn drop(&mut self) {
+        self.0.is_muted.store(false, Ordering::Relaxed);
+    }
 }
 
 impl Warnings {
     /// Creates an empty set, printed in this colour.
     pub(crate) fn new(paint: Paint) -> Self {
-        Self { paint, printed: Mutex::default(), omitted: OnceLock::new() }
+        Self { paint, printed: Mutex::default(), omitted: OnceLock::new(), is_muted: AtomicBool::new(false) }
     }
 
     /// Leaves out the warnings with this text from now on. Only the first call has an effect.
@@ -32,8 +45,17 @@ impl Warnings {
         self.omitted.get_or_init(|| text);
     }
 
+    /// Leaves out all warnings until the result is dropped.
+    pub(crate) fn mute(&self) -> Muted<'_> {
+        self.is_muted.store(true, Ordering::Relaxed);
+        Muted(self)
+    }
+
     /// Prints the warnings of one answer.
     pub(crate) fn report(&self, headers: &HeaderMap) {
+        if self.is_muted.load(Ordering::Relaxed) {
+            return;
+        }
         for line in self.lines(headers) {
             // A failing standard error cannot be reported.
             let _ = writeln!(std::io::stderr().lock(), "{line}");

@@ -218,7 +218,10 @@ async fn a_kind_is_configured(cluster: &Cluster) {
     for mode in ["AllowPropagate", "Remove"] {
         let set = hns(&format!("config set-resource secrets --mode {mode}"));
         let refused = plugin(&set, &[]).await.unwrap();
-        assert_eq!((refused.code, refused.stderr), (Some(1), format!("{unconfirmed}Use --yes.\n")));
+        assert_eq!(
+            (refused.code, refused.stderr),
+            (Some(1), format!("{unconfirmed}Use --yes to continue without confirmation.\n"))
+        );
         assert!(refused.stdout.contains("secrets lone in e-child would be deleted"), "{}", refused.stdout);
     }
     let yes = hns("config set-resource secrets --mode Remove --yes");

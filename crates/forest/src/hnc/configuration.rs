@@ -185,7 +185,7 @@ impl Resolution {
     }
 
     fn add(&mut self, at: usize, entry: &Entry, served: &Served) -> Result<(), (Fault, String)> {
-        let found = served.named(entry).map_err(of_entry)?;
+        let found = served.named(entry).map_err(|it| of_entry(entry, it))?;
         let known = self.kinds.iter_mut().find(|known| is_same(&known.settings.kind, &found.kind));
         if let Some(known) = &known {
             may_be_said_of(known, entry)?;
@@ -225,12 +225,14 @@ pub fn resolve(entries: &[Result<Entry, String>], served: &Served) -> Resolution
 }
 
 /// What is wrong with the name in an entry, with what to do about the entry.
-fn of_entry((fault, why): (Fault, String)) -> (Fault, String) {
+fn of_entry(entry: &Entry, (fault, why): (Fault, String)) -> (Fault, String) {
     let remedy = match fault {
         Fault::NotFound => {
-            ", and `kubectl hns config delete-type` removes the entry of one that it served before"
+            format!(
+                ", and `kubectl hns config delete-type --resource {entry}` removes the entry of one that it served before"
+            )
         }
-        _ => "",
+        _ => String::new(),
     };
     (fault, format!("{why}{remedy}"))
 }

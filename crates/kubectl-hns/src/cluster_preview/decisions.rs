@@ -32,13 +32,25 @@ impl ClusterPreview<'_> {
             admission::lacks_right(self.session, self.forest(), &self.user, intent).await?
         };
         if let Some(decision) = decision.filter(|it| !matches!(it, Decision::Unknown { .. })) {
-            let answer = if is_plain(&decision) { dry_run::ask(self.session, intent).await } else { None };
-            return Ok(unless_unanswered(decision, answer));
+            return Ok(self.unless_unanswered(decision, intent).await);
         }
-        match dry_run::ask(self.session, intent).await {
+        match self.ask(intent).await {
             Some(decision) => Ok(decision),
             None => self.decide(intent).await,
         }
+    }
+
+    async fn ask(&self, intent: &Intent) -> Option<Decision> {
+        Box::pin(dry_run::ask(self.session, intent, self.configuration.as_ref())).await
+    }
+
+    /// The decision of the rules, unless they allow a change that the API server refuses because the webhook does not answer.
+    async fn unless_unanswered(&self, decision: Decision, intent: &Intent) -> Decision {
+        let Decision::Allowed { warnings } = &decision else { return decision };
+        // The answer would repeat the warnings.
+        let _muted = (!warnings.is_empty()).then(|| self.session.warnings.mute());
+        let answer = self.ask(intent).await;
+        unless_unanswered(decision, answer)
     }
 
     /// Decides about a change after others, which the API server cannot be asked about. Without a view of the whole cluster, a
@@ -83,11 +95,6 @@ impl ClusterPreview<'_> {
     }
 }
 
-/// Whether the rules allow the change without a warning, which the API server's answer would repeat.
-fn is_plain(decision: &Decision) -> bool {
-    matches!(decision, Decision::Allowed { warnings } if warnings.is_empty())
-}
-
 /// The decision of the rules, unless the API server had no answer of the webhook, without which it refuses the change.
 fn unless_unanswered(decision: Decision, answer: Option<Decision>) -> Decision {
     match answer {
@@ -112,7 +119,5 @@ mod tests {
             "the rules decided on what was read"
         );
         assert_eq!(unless_unanswered(allowed.clone(), None), allowed);
-        assert!(is_plain(&allowed) && !is_plain(&silent));
-        assert!(!is_plain(&Decision::Allowed { warnings: vec!["mind".into()] }));
     }
 }

@@ -9,13 +9,18 @@ use hns_api::{KeyValue, SubnamespaceAnchor, SubnamespaceAnchorSpec, annotations}
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, PostParams};
 
-use super::Decision;
+use super::{Configuration, Decision};
 use crate::commands::hierarchy::{self, Edit, NewParent};
+use crate::commands::kinds;
 use crate::failure::Problem;
 use crate::session::Session;
 
-/// The decision; `None` if the change cannot be asked about.
-pub(super) async fn ask(session: &Session, intent: &Intent) -> Option<Decision> {
+/// The decision; `None` if the change cannot be asked about. Of a change of the configuration, `configuration` is the request.
+pub(super) async fn ask(
+    session: &Session,
+    intent: &Intent,
+    configuration: Option<&Configuration>,
+) -> Option<Decision> {
     let post = PostParams { dry_run: true, ..PostParams::default() };
     let delete = DeleteParams { dry_run: true, ..DeleteParams::default() };
     let namespaces = session.all::<Namespace>();
@@ -66,7 +71,10 @@ pub(super) async fn ask(session: &Session, intent: &Intent) -> Option<Decision> 
             let forms = session.within::<SubNamespace>(parent);
             session.call(forms.delete(child, &delete)).await.map(drop)
         }
-        Intent::Configure { .. } => return None,
+        Intent::Configure { .. } => {
+            let Configuration { object, entries } = configuration?;
+            kinds::write(session, &post, object.clone(), entries).await
+        }
     };
     Some(decision(answer))
 }

@@ -19,7 +19,6 @@ use crate::copies::Objects;
 use crate::flags::Switch;
 use crate::format::{Format, render};
 use crate::lines::Lines;
-use crate::optimistic;
 use crate::session::Session;
 use crate::structure::{self, Extent};
 use crate::terminal::{Ink, Paint};
@@ -28,6 +27,8 @@ use crate::{Failure, Terminal};
 
 /// How long the registration of the webhook may take, and the interval between checks.
 const REGISTRATION: Duration = Duration::from_secs(10);
+/// The command that shows the problems of the configuration.
+const SHOWN_BY: &str = "config describe";
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Show or change which kinds of object are propagated.
@@ -175,7 +176,7 @@ async fn set_resource(
 ) -> Result<(), Failure> {
     let object = kinds::read(session).await?;
     let force = Switch::is_on(arguments.force);
-    let target = Target::find(session, &arguments.group, &arguments.resource).await;
+    let target = Target::find(session, &arguments.group, &arguments.resource).await?;
     let mode = arguments.mode;
     let present = entries(&object);
     let wanted = target.set(present.clone(), mode, force)?;
@@ -185,7 +186,7 @@ async fn set_resource(
             confirm(arguments, session, terminal).await?;
             session.warnings.omit(LISTED_BY_PLAN);
         }
-        write(session, object, wanted.clone()).await?;
+        write(session, object, &wanted).await?;
     }
     let unchanged = if changes { "" } else { "; unchanged" };
     terminal.line(&format!("{}: mode {mode}{unchanged}", target.full_name()));
@@ -210,7 +211,7 @@ async fn in_effect(
         judged(target, wait, session, terminal).await;
     }
     let (what, mut notes, mut kept) = (format!("the copies of {resource}"), Vec::new(), 0);
-    until(terminal, &what, deadline, async || {
+    until(terminal, (&what, SHOWN_BY), deadline, async || {
         let structure = structure::read(session, Extent::Around(&[])).await?;
         if !structure.is_whole {
             notes =
@@ -228,9 +229,10 @@ async fn in_effect(
         terminal.note(note);
     }
     if kept > 0 {
-        let (objects, are) = if kept == 1 { ("object", "is") } else { ("objects", "are") };
+        let (objects, are, them) =
+            if kept == 1 { ("object", "is", "it") } else { ("objects", "are", "them") };
         terminal.note(&format!(
-            "{kept} {objects} of that kind {are} kept in the way of a copy, and not replaced; `kubectl hns doctor` names them"
+            "{kept} {objects} of that kind {are} kept in the way of a copy, and not replaced; `kubectl hns doctor` names {them}"
         ));
     }
     Ok(())
@@ -273,7 +275,7 @@ async fn taken_up(
 ) -> Result<(), Failure> {
     let api = session.all::<HNCConfiguration>();
     let (what, mode) = (format!("the mode of {}", target.full_name()), mode.map(|it| it.to_string()));
-    until(terminal, &what, deadline, async || {
+    until(terminal, (&what, SHOWN_BY), deadline, async || {
         let config = session.call(api.get(NAME)).await.map_err(|problem| unreadable(&problem))?;
         let status = config.status.unwrap_or_default();
         let is_it = |it: &&ResourceStatus| it.resource == target.resource && it.group == target.group;
@@ -292,8 +294,6 @@ async fn confirm(arguments: &SetResource, session: &Session, terminal: &Terminal
     let (change, result) = plan::set_resource(arguments, session).await?;
     let document = Document::new(change, &result);
     let (deletions, conflicts) = (document.deletions(), document.conflicts());
-    let hint =
-        if conflicts.is_empty() { "Use" } else { "Rename or delete one of the two of each name, or use" };
     if deletions.is_empty() && conflicts.is_empty() {
         return Ok(());
     }
@@ -301,11 +301,10 @@ async fn confirm(arguments: &SetResource, session: &Session, terminal: &Terminal
         terminal.note(note);
     }
     terminal.print(&document.text(terminal.paint));
-    if !terminal.can_ask() {
-        return Err(Failure::new(
-            "Error: this needs confirmation, and stdin is not a terminal; nothing was changed",
-        )
-        .with_hint(format!("{hint} --yes.")));
+    if !terminal.can_ask() && !conflicts.is_empty() {
+        return Err(Terminal::unconfirmed().with_hint(
+            "Rename or delete one of the two objects of each name, or use --yes to continue without confirmation.",
+        ));
     }
     if terminal.confirm("Go on?")? { Ok(()) } else { Err(Failure::new("Nothing was changed")) }
 }
@@ -315,7 +314,7 @@ async fn delete_type(
     session: &Session,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
-    let target = Target::find(session, &arguments.group, &arguments.resource).await;
+    let target = Target::find(session, &arguments.group, &arguments.resource).await?;
     let object = kinds::read(session).await?;
     let before = entries(&object);
     let after = target.remove(before.clone());
@@ -324,7 +323,7 @@ async fn delete_type(
         terminal.line(&format!("Nothing to delete: there is no configuration for {full_name}"));
         return Ok(());
     }
-    write(session, object, after.clone()).await?;
+    write(session, object, &after).await?;
     terminal.line(&format!("The configuration for {full_name} is deleted"));
     if let Some(note) = target.unprotected(session, (&before, &after), Tense::Made).await {
         terminal.note(&note);
@@ -333,12 +332,8 @@ async fn delete_type(
     if wait.is_wanted() { in_effect((&target, mode), wait, session, terminal).await } else { Ok(()) }
 }
 
-/// Writes the entries. If only the status was changed after the object was read, they are written to the new version.
-async fn write(session: &Session, object: DynamicObject, entries: Vec<Value>) -> Result<(), Failure> {
-    let edit = |it: &mut DynamicObject| it.data["spec"]["resources"] = Value::Array(entries.clone());
-    let spec = |it: &DynamicObject| it.data["spec"].clone();
-    let written =
-        optimistic::write((session, &kinds::api(session)), &PostParams::default(), object, edit, spec).await;
+async fn write(session: &Session, object: DynamicObject, entries: &[Value]) -> Result<(), Failure> {
+    let written = kinds::write(session, &PostParams::default(), object, entries).await;
     written.map_err(|problem| Failure::because("the HNCConfiguration cannot be written", &problem))
 }
 

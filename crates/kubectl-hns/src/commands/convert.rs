@@ -102,7 +102,7 @@ async fn wait_for_anchor(
     let name = &*arguments.namespace;
     let anchors = session.within::<SubnamespaceAnchor>(parent);
     let what = format!("the anchor of {name} in {parent}");
-    until(terminal, &what, arguments.wait.deadline(), async || {
+    until(terminal, (&what, &format!("describe {name}")), arguments.wait.deadline(), async || {
         let anchor = session.call(anchors.get(name)).await;
         let anchor = anchor.map_err(|problem| Failure::because("the anchor cannot be read", &problem))?;
         Ok(match anchor.state() {

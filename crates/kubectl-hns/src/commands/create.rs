@@ -241,7 +241,7 @@ async fn wait_for(
 ) -> Done {
     let anchors = session.within::<SubnamespaceAnchor>(parent);
     let (what, deadline) = (format!("namespace {child}"), wait.deadline());
-    until(terminal, &what, deadline, async || {
+    until(terminal, (&what, &format!("describe {parent}")), deadline, async || {
         let seen = session.call(anchors.get(child)).await;
         let seen = seen.map_err(|problem| Failure::because("the anchor cannot be read", &problem))?;
         state(child, seen.state())

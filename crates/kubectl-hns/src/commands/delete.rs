@@ -311,9 +311,10 @@ impl Deletion<'_> {
     async fn finished(&self, wait: &WaitArgs, stays: Option<String>) -> Done {
         self.note(stays.as_deref());
         let what = if stays.is_some() { "anchor" } else { "namespace" };
+        let shown_by = format!("describe {}", self.child);
         let what = format!("the deletion of {what} {}", self.child);
         let mut is_held = false;
-        let outcome = until(self.terminal, &what, wait.deadline(), async || {
+        let outcome = until(self.terminal, (&what, &shown_by), wait.deadline(), async || {
             is_held = false;
             let anchor = self.session.call(self.anchors.get_metadata_opt(self.child)).await;
             let anchor = anchor.map_err(|problem| Failure::because("the anchor cannot be read", &problem))?;

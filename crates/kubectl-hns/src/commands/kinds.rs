@@ -11,13 +11,15 @@ use hns_api::names::HNC_CONFIGURATION as NAME;
 use hns_cluster::api::Api;
 use hns_cluster::configured_kinds::discover;
 use hns_cluster::feed::api_resource;
-use kube::api::{DynamicObject, ListParams};
+use kube::api::{DynamicObject, ListParams, PostParams};
 use kube::core::ApiResource;
 use serde_json::{Value, json};
 
 use crate::Failure;
 use crate::failure::Problem;
 use crate::flags::{Switch, named};
+use crate::object_argument::as_typed;
+use crate::optimistic;
 use crate::session::Session;
 
 #[derive(Debug, Args)]
@@ -85,17 +87,21 @@ pub(super) struct Target {
 
 impl Target {
     /// Looks the resource up.
-    pub(super) async fn find(session: &Session, group: &str, resource: &str) -> Self {
+    pub(super) async fn find(session: &Session, group: &str, resource: &str) -> Result<Self, Failure> {
         // If the API server does not say, the name is used as typed.
         Self::among(discover(&session.client).await.unwrap_or_default(), group, resource)
     }
 
     /// The resource may be typed with its group, as in `jobs.batch`.
-    fn among(served: Served, group: &str, resource: &str) -> Self {
-        let with_group = resource.split_once('.').filter(|_| group.is_empty());
-        let (resource, group) = with_group.unwrap_or((resource, group));
-        let (group, resource) = name_in_api(&served, group, resource);
-        Self { group, resource, served }
+    fn among(served: Served, group: &str, resource: &str) -> Result<Self, Failure> {
+        let typed = as_typed(&served, resource);
+        if !group.is_empty() && !typed.group.is_empty() && typed.group != group {
+            let text = format!("Error: the group is given twice: {resource} and --group {group}");
+            return Err(Failure::new(text).with_hint("Leave out one of them."));
+        }
+        let group = if group.is_empty() { &typed.group } else { group };
+        let (group, resource) = name_in_api(&served, group, &typed.resource);
+        Ok(Self { group, resource, served })
     }
 
     /// `jobs.batch`.
@@ -239,8 +245,20 @@ pub(super) fn entries(object: &DynamicObject) -> Vec<Value> {
     object.data["spec"]["resources"].as_array().cloned().unwrap_or_default()
 }
 
-pub(super) fn api(session: &Session) -> Api<DynamicObject> {
+fn api(session: &Session) -> Api<DynamicObject> {
     Api::all_with(session.client.clone(), &ApiResource::erase::<HNCConfiguration>(&()))
+}
+
+/// Writes the entries. If only the status was changed after the object was read, they are written to the new version.
+pub(crate) async fn write(
+    session: &Session,
+    params: &PostParams,
+    object: DynamicObject,
+    entries: &[Value],
+) -> Result<(), Problem> {
+    let edit = |it: &mut DynamicObject| it.data["spec"]["resources"] = Value::Array(entries.to_vec());
+    let spec = |it: &DynamicObject| it.data["spec"].clone();
+    optimistic::write((session, &api(session)), params, object, edit, spec).await
 }
 
 pub(super) async fn read(session: &Session) -> Result<DynamicObject, Failure> {
@@ -294,6 +312,10 @@ mod tests {
         Served { kinds, ..Served::default() }
     }
 
+    fn target(group: &str, typed: &str) -> Target {
+        Target::among(served(), group, typed).unwrap()
+    }
+
     #[test]
     fn a_resource_has_the_names_of_kubectl() {
         for (typed, group, wanted) in [
@@ -305,16 +327,22 @@ mod tests {
             ("deployments.apps", "", "deployments.apps"),
             ("deploy.apps", "", "deployments.apps"),
             ("nonsense.example.com", "", "nonsense.example.com"),
+            ("deployments.v1.apps", "", "deployments.apps"),
             ("secrets", "other", "secrets.other"),
+            ("deployments.apps", "apps", "deployments.apps"),
+            ("jobs.v1.batch", "batch", "jobs.batch"),
+            ("secrets.v1", "", "secrets"),
         ] {
-            assert_eq!(Target::among(served(), group, typed).full_name(), wanted);
+            assert_eq!(target(group, typed).full_name(), wanted);
         }
+        let twice = Target::among(served(), "apps", "jobs.batch").unwrap_err();
+        assert_eq!(twice.text, "Error: the group is given twice: jobs.batch and --group apps");
     }
 
     #[test]
     fn roles_are_propagated_without_an_entry() {
         let roles = Target { resource: "roles".into(), group: Kind::role().group, served: served() };
-        assert!(roles.is_enforced() && !Target::among(served(), "", "secrets").is_enforced());
+        assert!(roles.is_enforced() && !target("", "secrets").is_enforced());
         let entry =
             json!({ "group": "rbac.authorization.k8s.io", "resource": "roles", "mode": "AllowPropagate" });
         assert_eq!(roles.set(vec![entry], Mode::Propagate, false), Ok(Vec::new()));
@@ -325,7 +353,7 @@ mod tests {
     fn copies_of_a_kind_that_is_no_longer_followed_lose_their_protection() {
         let roles = Target { resource: "roles".into(), group: Kind::role().group, served: served() };
         assert!(roles.is_followed(&[]));
-        let secrets = Target::among(served(), "", "secrets");
+        let secrets = target("", "secrets");
         for (entries, followed) in [
             (vec![], false),
             (vec![json!({ "resource": "jobs", "group": "batch" })], false),
@@ -369,7 +397,7 @@ mod tests {
             json!({ "resource": "secrets", "mode": "Remove", "other": 1 }),
             json!({ "resource": "deploy", "mode": "Ignore" }),
         ];
-        let target = |typed: &str| Target::among(served(), "", typed);
+        let target = |typed: &str| target("", typed);
         let replaced = target("secret").set(entries.clone(), Mode::Propagate, false).unwrap();
         assert_eq!(replaced[0], json!({ "resource": "secrets", "mode": "Propagate", "other": 1 }));
         assert_eq!(replaced[1], entries[1]);

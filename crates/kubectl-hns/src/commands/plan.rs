@@ -6,10 +6,10 @@ use forest::preview::Intent;
 use forest::rules::configuration::LISTED_BY_PLAN;
 use forest::{EdgeKind, Forest, Labels, Name};
 use hns_api::{KeyValue, annotations};
-use hns_cluster::configured_kinds::entries;
+use hns_cluster::configured_kinds::entries_of;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::hierarchy::{Edit, Spec};
 use super::{create, delete, hierarchy, kinds, set};
@@ -296,7 +296,7 @@ pub(super) async fn set_resource(
     arguments: &kinds::SetResource,
     session: &Session,
 ) -> Result<Planned, Failure> {
-    let target = kinds::Target::find(session, &arguments.group, &arguments.resource).await;
+    let target = kinds::Target::find(session, &arguments.group, &arguments.resource).await?;
     let mode = arguments.mode;
     let mut needs_force = false;
     let (mut change, mut result) = configure(session, &target, |present| {
@@ -316,7 +316,7 @@ pub(super) async fn set_resource(
 }
 
 async fn delete_type(arguments: &kinds::DeleteType, session: &Session) -> Result<Planned, Failure> {
-    let target = kinds::Target::find(session, &arguments.group, &arguments.resource).await;
+    let target = kinds::Target::find(session, &arguments.group, &arguments.resource).await?;
     let (mut change, result) = configure(session, &target, |present| Ok(target.remove(present))).await?;
     if result.decisions.is_empty() {
         change =
@@ -332,7 +332,7 @@ async fn configure(
     target: &kinds::Target,
     edit: impl FnOnce(Vec<Value>) -> Result<Vec<Value>, Failure>,
 ) -> Result<Planned, Failure> {
-    let mut object = kinds::read(session).await?;
+    let object = kinds::read(session).await?;
     let about = (&*target.group, &*target.resource);
     let cluster_preview = ClusterPreview::open(session, &[], &[about]).await?;
     let present = kinds::entries(&object);
@@ -345,13 +345,12 @@ async fn configure(
     let entries_of_both = (&*present, &*wanted);
     let mut change = vec![format!("The configuration of {name} would change")];
     change.extend(target.unprotected(session, entries_of_both, kinds::Tense::Planned).await);
-    object.data["spec"]["resources"] = Value::Array(wanted);
     let intent = Intent::Configure {
         old: cluster_preview.configured.entries.clone(),
-        new: entries(&object),
+        new: entries_of(Some(&json!({ "resources": wanted }))),
         served: cluster_preview.configured.served.clone(),
     };
-    Ok((change, cluster_preview.try_all(&[intent]).await?))
+    Ok((change, cluster_preview.configuring(object, wanted).try_all(&[intent]).await?))
 }
 
 #[cfg(test)]

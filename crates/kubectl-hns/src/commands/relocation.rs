@@ -354,10 +354,14 @@ pub(super) async fn wait_for_arrival(
     (what, name, parent): (&str, &str, Option<&str>),
     deadline: Deadline,
 ) -> Result<Vec<String>, Failure> {
-    until(terminal, what, deadline, async || progress(session, name, parent).await).await?;
+    let shown_by = format!("describe {name}");
+    until(terminal, (what, &shown_by), deadline, async || progress(session, name, parent).await).await?;
     let mut notes = Vec::new();
     let right = format!("the copies in {name} and below");
-    until(terminal, &right, deadline, async || copies(session, (name, parent), &mut notes).await).await?;
+    until(terminal, (&right, &shown_by), deadline, async || {
+        copies(session, (name, parent), &mut notes).await
+    })
+    .await?;
     Ok(notes)
 }
 
