@@ -1,5 +1,6 @@
 //! Failures of commands: the message, which scripts compare, and a hint.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -34,12 +35,6 @@ impl Failure {
         Self { text: text.into(), hint: None }
     }
 
-    /// The text as a clause, for a sentence that says what failed.
-    pub(crate) fn reason(&self) -> &str {
-        let text = &*self.text;
-        ["Error: ", "Error "].iter().find_map(|prefix| text.strip_prefix(prefix)).unwrap_or(text)
-    }
-
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
@@ -55,6 +50,14 @@ impl Failure {
             None => SOLVE.into(),
         };
         self.with_hint(hint)
+    }
+
+    /// The text as part of another one.
+    pub(crate) fn clause(&self) -> Cow<'_, str> {
+        match self.text.strip_prefix("Error reading ") {
+            Some(what) => format!("cannot read {what}").into(),
+            None => self.text.trim_start_matches("Error: ").into(),
+        }
     }
 
     /// `Error: WHAT: reason`.
@@ -325,6 +328,11 @@ mod tests {
             "\nCould not create subnamespace anchor.\nReason: namespaces \"x\" is forbidden: no"
         );
         assert_eq!(failure.hint, None, "an admission rule has no hint");
+        for (text, clause) in
+            [("Error: no", "no"), ("Error reading namespace x: no", "cannot read namespace x: no")]
+        {
+            assert_eq!(Failure::new(text).clause(), clause);
+        }
     }
 
     #[test]

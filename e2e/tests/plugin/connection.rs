@@ -122,7 +122,7 @@ async fn flags_name_server_user_and_credentials() {
     ] {
         // The object may be there or not; either way the API server has let this user ask.
         let output = plugin(&words, &[]).await.unwrap();
-        let missing = "Error: the HNCConfiguration cannot be read: hncconfigurations.hnc.x-k8s.io \"config\" not found\n";
+        let missing = "Error: there is no HNCConfiguration; the controller creates it when it starts\n";
         assert!(
             output.stdout.starts_with("Synchronized resources:") || output.stderr.starts_with(missing),
             "{words}: {output:?}"

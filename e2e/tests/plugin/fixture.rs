@@ -1,5 +1,5 @@
-//! The plugin as a process, and two clusters for it: one with hns running, one with only the definitions, whose status the tests
-//! write.
+//! The plugin as a process, and two clusters for it: one with hns running, one with only the definitions and settings, whose status
+//! the tests write.
 
 use std::fs::File;
 use std::io::Write;
@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
+use hns_api::names::{DEFAULT_NAMESPACE, SETTINGS_CONFIG_MAP};
+use hns_cluster::settings::DOCUMENT;
 use hns_e2e::{Cluster, Options, Product, Replica, Steps};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::{Value, json};
@@ -179,7 +181,7 @@ pub(crate) async fn start_with(cluster: &'static Cluster, options: Options) -> R
     Ok(Fixture { cluster, kubeconfig: cluster.kubeconfig(), replicas: vec![webhook, controller] })
 }
 
-/// The definitions alone.
+/// The definitions, and settings that everybody may read, as a controller that has ended leaves them.
 pub(crate) async fn still() -> &'static Fixture {
     static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
     static WORLD: OnceCell<Fixture> = OnceCell::const_new();
@@ -191,9 +193,32 @@ pub(crate) async fn still() -> &'static Fixture {
         kubectl().args(["apply", "--server-side", "-f", definitions]).ok().await?;
         let said = kubectl().established(["-f", definitions]).await?;
         ensure!(said.contains("condition met"), "{said}");
-        anyhow::Ok(Fixture { cluster, kubeconfig: cluster.kubeconfig(), replicas: Vec::new() })
+        let fixture = Fixture { cluster, kubeconfig: cluster.kubeconfig(), replicas: Vec::new() };
+        fixture.apply(&settings()).await;
+        anyhow::Ok(fixture)
     };
     WORLD.get_or_try_init(start).await.expect("a cluster with the definitions starts")
+}
+
+/// The settings in force, and the right to read them.
+fn settings() -> [Value; 4] {
+    let (name, namespace, group) = (SETTINGS_CONFIG_MAP, DEFAULT_NAMESPACE, "rbac.authorization.k8s.io");
+    let api = format!("{group}/v1");
+    let metadata = json!({ "name": name, "namespace": namespace });
+    let document = "{version: v1, hierarchicalQuotas: {enabled: true}}";
+    [
+        json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } }),
+        json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": { DOCUMENT: document } }),
+        json!({
+            "apiVersion": api, "kind": "Role", "metadata": metadata,
+            "rules": [{ "apiGroups": [""], "resources": ["configmaps"], "resourceNames": [name], "verbs": ["get"] }],
+        }),
+        json!({
+            "apiVersion": api, "kind": "RoleBinding", "metadata": metadata,
+            "roleRef": { "apiGroup": group, "kind": "Role", "name": name },
+            "subjects": [{ "apiGroup": group, "kind": "Group", "name": "system:authenticated" }],
+        }),
+    ]
 }
 
 /// A namespace, marked as a subnamespace of `of` unless that is empty.

@@ -387,7 +387,7 @@ async fn what_needs_no_cluster() {
     }
     let alone = plugin("version", &[]).await.unwrap();
     assert_eq!((alone.code, &*alone.stdout), (Some(0), version));
-    assert!(alone.stderr.starts_with("Note: no version in a cluster: "), "{alone:?}");
+    assert!(alone.stderr.starts_with("Note: the versions in the cluster cannot be read: "), "{alone:?}");
     for shell in ["bash", "zsh", "fish", "powershell"] {
         let script = plugin(&format!("completion {shell}"), &[]).await.unwrap();
         assert!(script.code == Some(0) && script.stdout.contains("set-resource"), "{shell}");

@@ -173,7 +173,7 @@ async fn a_limit_that_has_no_effect_and_one_that_is_exceeded_are_allowed_with_a_
     let output = apply(&scene, "wa-root", "budget", "{services: '1', pods: '5'}").await?;
     assert_eq!(
         output.stderr.trim(),
-        "Warning: services: 2 are used already, more than the limit of 1; nothing is removed, but no more is allowed"
+        "Warning: services: 2 used already, more than the limit of 1; nothing is removed, but no more is allowed"
     );
     let output = apply(&scene, "wa-child", "own", "{services: '1', pods: '5'}").await?;
     ensure!(output.stderr.is_empty(), "{output}");

@@ -241,7 +241,7 @@ fn limits_that_a_core_quota_would_refuse_are_invalid_each_with_its_field() {
     assert_eq!(denial.kind.code_and_reason(), (422, "Invalid"));
     let causes: Vec<String> = denial.causes.iter().map(ToString::to_string).collect();
     let expected = [
-        "spec.hard[podz]: Invalid value: \"1\": is no resource that a quota can limit; for objects of other kinds use \
+        "spec.hard[podz]: Invalid value: \"podz\": is no resource that a quota can limit; for objects of other kinds use \
          count/RESOURCE.GROUP",
         "spec.hard[secrets]: Invalid value: \"1.5\": must be an integer",
         "spec.hard[requests.cpu]: Invalid value: \"-1\": must be greater than or equal to 0",
@@ -291,7 +291,7 @@ fn limits_that_have_no_effect_or_are_exceeded_already_are_warned_of() {
             "a",
             vec![("pods", "2")],
             vec![
-                "pods: 3 are used already, more than the limit of 2; nothing is removed, but no more is allowed",
+                "pods: 3 used already, more than the limit of 2; nothing is removed, but no more is allowed",
             ],
         ),
         ("elsewhere", vec![("pods", "2")], vec![]),

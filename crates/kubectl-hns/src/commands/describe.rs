@@ -93,13 +93,14 @@ pub(crate) async fn run(
     let everything = ListParams::default();
     let namespaces = session.all::<Namespace>();
     let spec = hierarchy::spec(&object);
-    let (anchors, events, (settings, _), allowing, found) = futures::join!(
+    let (anchors, events, (settings, note), allowing, found) = futures::join!(
         session.list(&anchors, &everything),
         session.list(&events, &of_ours),
         Box::pin(published::settings(session)),
         Box::pin(hierarchy::allowing_ancestor(session, name, spec.parent.clone())),
         session.call(namespaces.get(name)),
     );
+    notes.extend(note);
     let left_out = |what: &str| format!("you may not read the {what} in {name}; they are left out");
     let anchors = match anchors {
         Ok(anchors) => anchors,

@@ -274,14 +274,15 @@ pub(super) async fn read(session: &Session) -> Result<DynamicObject, Failure> {
     Ok(object)
 }
 
+/// What is said where the controller has not created the `HNCConfiguration` yet.
+pub(crate) const ABSENT: &str = "there is no HNCConfiguration; the controller creates it when it starts";
+
 pub(super) fn unreadable(problem: &Problem) -> Failure {
-    let failure = Failure::because("the HNCConfiguration cannot be read", problem);
     if problem.is_not_found() {
-        return failure.with_hint(
-            "Nothing is configured, so only roles and rolebindings are propagated; `kubectl hns config set-resource` adds others.",
-        );
+        return Failure::new(format!("Error: {ABSENT}"))
+            .with_hint("`kubectl hns doctor` checks the controller.");
     }
-    failure
+    Failure::because("the HNCConfiguration cannot be read", problem)
 }
 
 #[cfg(test)]

@@ -149,8 +149,7 @@ async fn read(arguments: &Arguments, session: &Session) -> Result<(Vec<Node>, Ve
         Some(subject) => with_object(subject, session, extent, roots).await?,
     };
     let (settings, note) = published::settings(session).await;
-    // Without an installation, nothing is excluded, and that is no news.
-    notes.extend(note.filter(|note| session.names_installation && !notes.contains(note)));
+    notes.extend(note.filter(|note| !notes.contains(note)));
     for tree in &mut trees {
         tree.each(&mut |node| node.excluded = !settings.is_managed(&node.name));
     }

@@ -113,8 +113,7 @@ pub(crate) async fn run(
         match session {
             Ok(session) => versions.add(&session, &mut notes).await,
             Err(failure) => {
-                notes
-                    .push(format!("no version in a cluster: {}", failure.text.trim_start_matches("Error: ")));
+                notes.push(format!("the versions in the cluster cannot be read: {}", failure.clause()));
             }
         }
     }

@@ -23,8 +23,9 @@ pub(super) fn check(
                 .then_some("not one of the managed labels of this cluster (setting managedNamespaceLabels)")
         });
         let value_fault = label_value_fault(key, value);
-        let cause = |fault: &str, what: &str| Cause::invalid(format!("spec.labels[{key}]"), what, fault);
-        fault.map(|fault| cause(fault, key)).into_iter().chain(value_fault.map(|fault| cause(fault, value)))
+        let of_key = fault.map(|fault| Cause::invalid("spec.labels", key, fault));
+        let of_value = value_fault.map(|it| Cause::invalid(format!("spec.labels[{key}]"), value, it));
+        of_key.into_iter().chain(of_value)
     };
     let of_annotation = |(key, _): &(String, String)| {
         let fault = qualified_name_fault(&key.to_lowercase()).or_else(|| {
@@ -104,7 +105,8 @@ mod tests {
         let fields: Vec<&str> = denial.causes.iter().map(|cause| cause.field.as_str()).collect();
         assert_eq!(
             fields,
-            ["spec.labels[teams]", "spec.labels[team]", "spec.labels[x y]", "spec.annotations"]
+            ["spec.labels", "spec.labels[team]", "spec.labels", "spec.annotations"],
+            "HNC's: a key is at fault in the whole field, a value at its key"
         );
     }
 

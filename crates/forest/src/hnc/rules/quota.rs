@@ -57,13 +57,16 @@ fn no_room(limits: usize) -> Cause {
 pub fn limits(hard: &[(String, String)]) -> Result<Resources, Vec<Cause>> {
     let (mut limits, mut causes) = (Resources::new(), Vec::new());
     for (name, text) in hard {
-        let limit = text.parse::<Quantity>().map_err(|error| error.to_string());
-        let fault = |limit: Quantity| {
-            resource::fault(name, limit).map_or(Ok(limit.in_thousandths()), |why| Err(why.to_owned()))
+        let mut invalid = |value: &str, why: &str| {
+            causes.push(Cause::invalid(format!("spec.hard[{name}]"), value, why));
         };
-        match limit.and_then(fault) {
-            Ok(limit) => drop(limits.insert(name.as_str().into(), limit)),
-            Err(why) => causes.push(Cause::invalid(format!("spec.hard[{name}]"), text, &why)),
+        match (resource::name_fault(name), text.parse::<Quantity>()) {
+            (Some(why), _) => invalid(name, why),
+            (None, Err(error)) => invalid(text, &error.to_string()),
+            (None, Ok(limit)) => match resource::limit_fault(name, limit) {
+                Some(why) => invalid(text, why),
+                None => drop(limits.insert(name.as_str().into(), limit.in_thousandths())),
+            },
         }
     }
     if causes.is_empty() { Ok(limits) } else { Err(causes) }
@@ -98,7 +101,7 @@ fn effects(forest: &Forest, id: Id, hard: &Resources) -> Vec<String> {
     let used = forest.usage_below(id, hard);
     let exceeded = hard.iter().filter_map(|(name, limit)| {
         let used = used.get(name).filter(|used| *used > limit)?;
-        Some(format!("{name}: {used} are used already, more than the limit of {limit}; nothing is removed, but no more is allowed"))
+        Some(format!("{name}: {used} used already, more than the limit of {limit}; nothing is removed, but no more is allowed"))
     });
     lower.chain(exceeded).collect()
 }

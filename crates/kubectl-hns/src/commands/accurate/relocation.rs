@@ -182,7 +182,7 @@ fn way((verb, name, to): (&str, &str, &str), refused: Option<&Failure>) -> Strin
             format!("To make it a sub-namespace of {to}, use `kubectl accurate sub {verb} {name} {to}`.")
         }
         Some(failure) => {
-            format!("It cannot be made a sub-namespace of {to}: {}.", failure.reason())
+            format!("It cannot be made a sub-namespace of {to}: {}.", failure.clause())
         }
     }
 }

@@ -37,7 +37,7 @@ pub(super) async fn check(
     }
     let AccurateTrees { namespaces, forms, forest } = match accurate_trees::read(session, settings).await {
         Ok(trees) => trees,
-        Err(failure) => return vec![Finding::note(SUBJECT, format!("not checked: {}", failure.reason()))],
+        Err(failure) => return vec![Finding::note(SUBJECT, format!("not checked: {}", failure.clause()))],
     };
     let mut findings = misplaced(&forest);
     findings.extend(forms.iter().filter_map(|(parent, form)| stalled(parent, form, &forest)));

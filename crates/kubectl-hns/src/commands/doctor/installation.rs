@@ -17,6 +17,7 @@ use kube::api::PostParams;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 
 use super::{Finding, Level, some};
+use crate::commands::kinds::ABSENT;
 use crate::failure::Problem;
 use crate::session::Session;
 
@@ -401,7 +402,7 @@ fn no_configuration(problem: &Problem) -> Finding {
 
 fn configuration(config: Option<&HNCConfiguration>) -> Vec<Finding> {
     let Some(config) = config else {
-        return vec![Finding::note("configuration", "none: only roles and rolebindings are propagated")];
+        return vec![Finding::note("configuration", ABSENT)];
     };
     let all = config.status.as_ref().map_or(&[][..], |it| &it.conditions);
     // Settings are a check of their own.

@@ -43,7 +43,7 @@ pub(super) fn adoption(structure: &Structure, parent: &str, orphan: &str) -> Str
 }
 
 /// The nearest ancestor in the tree labels of `orphan`, other than its missing parent, that exists or cannot be read.
-fn former_ancestor<'a>(structure: &'a Structure, parent: &str, orphan: &str) -> Option<&'a str> {
+pub(super) fn former_ancestor<'a>(structure: &'a Structure, parent: &str, orphan: &str) -> Option<&'a str> {
     let marks = structure.namespaces.get(orphan)?.labels.iter();
     let depth = |(key, value): (&'a str, &str)| {
         let ancestor = labels::tree_label_namespace(key)?;

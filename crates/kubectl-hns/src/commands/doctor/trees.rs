@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use forest::{Name, Settings};
 use hns_api::conditions::{self, activities_halted};
+use k8s_openapi::api::core::v1::Namespace;
 
-use super::remedies::{adoption, for_all, holding_parent, is_about_values, remedy, way_out};
+use super::remedies::{adoption, for_all, former_ancestor, holding_parent, is_about_values, remedy, way_out};
 use super::{Finding, anchors, some};
+use crate::Failure;
 use crate::copies::{Objects, Wrong};
 use crate::lines::{count, printable};
 use crate::published;
@@ -26,20 +28,17 @@ pub(super) async fn check(session: &Session) -> Vec<Finding> {
                         around a namespace of yours is";
             return vec![Finding::note("trees", text)];
         }
-        Err(failure) => {
-            let hint = failure.hint.as_deref().unwrap_or("Check the health of the API server.");
-            return vec![Finding::wrong("trees", failure.reason(), hint)];
-        }
+        Err(failure) => return vec![unread(session, &failure).await],
     };
     let of_anchors = match structure::add_anchors(session, &mut structure).await {
         Ok(true) => Ok(anchors::check(&structure, &settings)),
         Ok(false) => Err(Finding::note("anchors", "you may not list them, so they were not checked")),
-        Err(failure) => Err(Finding::note("anchors", failure.reason())),
+        Err(failure) => Err(Finding::note("anchors", failure.clause())),
     };
     let mut findings = check_structure(&structure, &settings, of_anchors.is_ok());
     findings.extend(of_anchors.unwrap_or_else(|note| vec![note]));
     if findings.is_empty() {
-        findings.push(fine(structure.namespaces.len()));
+        findings.push(fine(structure.namespaces.keys(), &settings));
     }
     let everywhere: BTreeSet<Name> = structure.namespaces.keys().cloned().collect();
     findings.extend(match Objects::read(session, structure).await {
@@ -48,24 +47,45 @@ pub(super) async fn check(session: &Session) -> Vec<Finding> {
             findings.extend(objects.notes().iter().map(|note| Finding::note("copies", note)));
             findings
         }
-        Err(failure) => vec![Finding::note("copies", failure.reason())],
+        Err(failure) => vec![Finding::note("copies", failure.clause())],
     });
     findings
 }
 
-fn fine(namespaces: usize) -> Finding {
-    Finding::ok("trees", format!("{}, none with a condition", count(namespaces, "namespace")))
+/// The trees cannot be read.
+async fn unread(session: &Session, failure: &Failure) -> Finding {
+    let name = &session.namespace;
+    let found = session.call(session.all::<Namespace>().get_metadata_opt(name)).await;
+    let (text, hint) = if session.names_namespace && matches!(found, Ok(None)) {
+        (format!("there is no namespace {name} (-n)").into(), "`kubectl hns tree -A` shows all namespaces.")
+    } else {
+        let hint = failure.hint.as_deref().unwrap_or("Check the health of the API server.");
+        (failure.clause(), hint)
+    };
+    Finding::wrong("trees", text, hint)
+}
+
+fn fine<'a>(names: impl Iterator<Item = &'a Name>, settings: &Settings) -> Finding {
+    let (managed, excluded): (Vec<&Name>, Vec<&Name>) = names.partition(|it| settings.is_managed(it));
+    let (managed, excluded) = (managed.len(), excluded.len());
+    let others = match excluded {
+        0 => String::new(),
+        1 => "; 1 is excluded".to_owned(),
+        _ => format!("; {excluded} are excluded"),
+    };
+    Finding::ok("trees", format!("{} without conditions{others}", count(managed, "namespace")))
 }
 
 /// What the user may read around a namespace, without copies.
 fn partial(structure: &Structure, settings: &Settings) -> Vec<Finding> {
     let mut findings = check_structure(structure, settings, true);
     findings.extend(anchors::check(structure, settings));
-    let read = structure.hierarchies.keys().filter(|name| !structure.hidden.contains(*name)).count();
-    if findings.is_empty() && read > 0 {
-        findings.push(fine(read));
+    let read = || structure.hierarchies.keys().filter(|name| !structure.hidden.contains(*name));
+    let is_read = read().next().is_some();
+    if findings.is_empty() && is_read {
+        findings.push(fine(read(), settings));
     }
-    if read == 0 {
+    if !is_read {
         findings.push(Finding::note(
             "trees",
             "not checked: you may not read the hierarchy of any of these namespaces",
@@ -76,18 +96,27 @@ fn partial(structure: &Structure, settings: &Settings) -> Vec<Finding> {
     findings
 }
 
+/// What the advice for a namespace without its parent depends on: the parent, whether it is a subnamespace, and the nearest ancestor
+/// that is there.
+type Orphaned<'a> = (Name, bool, Option<&'a str>);
+
 /// Cycles and missing parents of the configured hierarchy, and the conditions that the controller reports, except about anchors if
 /// these are checked as well. What is said of excluded namespaces has no effect.
 fn check_structure(structure: &Structure, settings: &Settings, checks_anchors: bool) -> Vec<Finding> {
     let forest = structure.forest();
     let mut findings = Vec::new();
     let mut cycles = BTreeSet::new();
-    let mut orphans: BTreeMap<Name, Vec<String>> = BTreeMap::new();
+    // The advice for one must hold for all.
+    let mut orphans: BTreeMap<Orphaned<'_>, Vec<String>> = BTreeMap::new();
     for name in structure.namespaces.keys().filter(|name| settings.is_managed(name)) {
         if let Some(cycle) = forest.cycle(name) {
             cycles.insert(cycle);
         } else if let Some(parent) = forest.parent(name).filter(|parent| !forest.exists(parent)) {
-            orphans.entry(parent.clone()).or_default().push(name.to_string());
+            let ancestor = former_ancestor(structure, parent, name);
+            orphans
+                .entry((parent.clone(), structure.is_subnamespace(name), ancestor))
+                .or_default()
+                .push(name.to_string());
         }
     }
     for cycle in cycles {
@@ -95,7 +124,7 @@ fn check_structure(structure: &Structure, settings: &Settings, checks_anchors: b
         let members: Vec<&str> = cycle.iter().map(|it| &**it).collect();
         findings.push(Finding::wrong("cycle", members.join(" <- "), hint));
     }
-    for (parent, orphans) in orphans {
+    for ((parent, ..), orphans) in orphans {
         let hint = for_all(&adoption(structure, &parent, &orphans[0]), &orphans);
         let text = format!("{parent} does not exist; it is the parent of {}", some(&orphans));
         findings.push(Finding::wrong("missing parent", text, hint));
@@ -125,9 +154,12 @@ fn reported(structure: &Structure, settings: &Settings, checks_anchors: bool) ->
             let kind = format!("{} ({})", condition.type_, condition.reason);
             let message = printable(&condition.message).into_owned();
             // The advice for one must hold for all.
-            let names_anchor = is_about_values(&condition.reason)
-                && holding_parent(structure, name, checks_anchors).is_some();
-            shown.entry((kind, message, names_anchor)).or_default().push(name.to_string());
+            let is_apart = if is_about_values(&condition.reason) {
+                holding_parent(structure, name, checks_anchors).is_some()
+            } else {
+                *condition.reason == *activities_halted::ILLEGAL_PARENT && structure.is_subnamespace(name)
+            };
+            shown.entry((kind, message, is_apart)).or_default().push(name.to_string());
         }
     }
     let finding = |((kind, message, _), names): ((String, String, bool), Vec<String>)| {
@@ -141,11 +173,8 @@ fn reported(structure: &Structure, settings: &Settings, checks_anchors: bool) ->
 
 fn copies(wrong: &[Wrong], all: usize) -> Finding {
     if wrong.is_empty() {
-        let text = match all {
-            1 => "1 copy, in the right namespace".to_owned(),
-            _ => format!("{all} copies, all in the right namespaces"),
-        };
-        return Finding::ok("copies", text);
+        let copies = if all == 1 { "copy" } else { "copies" };
+        return Finding::ok("copies", format!("{all} {copies}, all in the right namespaces"));
     }
     let line = |it: &Wrong| {
         let (object, namespace) = (format!("{} {}", it.resource, printable(&it.name)), &it.namespace);
@@ -158,7 +187,12 @@ fn copies(wrong: &[Wrong], all: usize) -> Finding {
     let lines: Vec<String> = wrong.iter().map(line).collect();
     Finding::wrong(
         "copies",
-        format!("{} are not right: {}", wrong.len(), some(&lines)),
+        format!(
+            "{} {} not right: {}",
+            wrong.len(),
+            if wrong.len() == 1 { "is" } else { "are" },
+            some(&lines)
+        ),
         "The controller writes them, if it runs and may: see above. Flags that keep objects from being propagated are not \
          known here.",
     )
@@ -228,7 +262,7 @@ mod tests {
     fn only_what_was_read_is_called_checked() {
         let mut structure = sketch(&["a", "b < a"]);
         structure.hidden.insert("a".into());
-        assert_eq!(partial(&structure, &settings())[0], fine(1));
+        assert_eq!(partial(&structure, &settings())[0], fine([Name::from("b")].iter(), &settings()));
         structure.hidden.insert("b".into());
         let found = partial(&structure, &settings());
         assert!(found.iter().all(|it| it.level == Level::Note), "{found:?}");
@@ -296,10 +330,22 @@ mod tests {
             (&[&*lines[0]][..], "change theirs."),
             (&[&*lines[0], &*lines[1], &*lines[2]], " change theirs. The same applies to c, d."),
             (&["x < gone", "y < gone"], "--parent PARENT`. The same applies to y."),
+            (
+                &["e", "x < e ! A (IllegalParent): e", "y < e ! A (IllegalParent): e"],
+                "accurate.cybozu.com/…. The same applies to y.",
+            ),
             (&["b ! A (QuotaNotInForce): q", "c ! A (QuotaNotInForce): q"], "stop propagating the quota."),
         ] {
             let hints = hints(lines);
             assert!(hints.len() == 1 && hints[0].ends_with(end), "{hints:?}");
+        }
+        // `set` refuses subnamespaces.
+        for lines in [
+            &["x < gone", "[s] y < gone"][..],
+            &["e", "x < e ! A (IllegalParent): e", "[s] y < e ! A (IllegalParent): e"],
+        ] {
+            let hints = hints(lines);
+            assert!(hints.len() == 2 && !hints.concat().contains("The same applies"), "{hints:?}");
         }
     }
 
@@ -324,6 +370,11 @@ mod tests {
         structure.anchors = vec![("out".into(), anchor)];
         assert_eq!(check_structure(&structure, &settings, false), []);
         assert_eq!(anchors::check(&structure, &settings), []);
+        let text = |names: &[&str]| {
+            fine(names.iter().map(|it| Name::from(*it)).collect::<Vec<_>>().iter(), &settings).text
+        };
+        assert_eq!(text(&["a", "b", "out"]), "2 namespaces without conditions; 1 is excluded");
+        assert_eq!(text(&["a"]), "1 namespace without conditions");
     }
 
     #[test]

@@ -67,7 +67,8 @@ fn draw_below(namespace: &str, below: &[Below], paint: Paint, text: &mut String)
     }
     let is_ours = |mark: &ObjectState| mark.state == State::Copy && mark.from.as_deref() == Some(namespace);
     let ours = below.iter().filter(|it| is_ours(&it.mark)).count();
-    text.line(format!("  Below: {ours} of {} namespaces have a copy", below.len()));
+    let namespaces = if below.len() == 1 { "namespace has" } else { "namespaces have" };
+    text.line(format!("  Below: {ours} of {} {namespaces} a copy", below.len()));
     let mut others: Vec<(&ObjectState, Vec<&str>)> = Vec::new();
     for Below { namespace, mark } in below.iter().filter(|it| !is_ours(&it.mark)) {
         match others.iter_mut().find(|(same, _)| *same == mark) {

@@ -48,7 +48,8 @@ fn judge(forest: &mut Forest, request: &Request, answers: &[(&str, Answer)]) -> 
     dialogue::judge(forest, |forest, answers| review(forest, request, answers), answers, |_| ())
 }
 
-const FAULTS: &[&str] = &["spec.labels[colour]", "spec.labels[tier]", "spec.annotations", "\"note\""];
+const FAULTS: &[&str] =
+    &["spec.labels: Invalid value: \"colour\"", "spec.labels[tier]", "spec.annotations", "\"note\""];
 const FIXED: Expected = Denied(Forbidden, &["hnc.x-k8s.io/initial-admin", "cannot be changed"]);
 
 /// Labels and annotations.
@@ -571,7 +572,7 @@ fn a_restorer_brings_anchors_back_in_any_order() {
         check(
             "but not what no user may",
             &restored("p", &illegal),
-            &Denied(Invalid, &["spec.labels[colour]"]),
+            &Denied(Invalid, &["spec.labels: Invalid value: \"colour\""]),
         );
         let listed = create("p", "kube-system");
         check("but not what no user may", &restored("p", &listed), &Denied(Forbidden, &["\"kube-system\""]));

@@ -163,11 +163,14 @@ fn row_3_labels_and_annotations_have_to_be_managed() {
     check(
         "with",
         &verdict,
-        &Denied(Invalid, &["spec.labels[team]", "\"a/b\"", "spec.annotations", "\"note\""]),
+        &Denied(
+            Invalid,
+            &["spec.labels: Invalid value: \"team\"", "\"a/b\"", "spec.annotations", "\"note\""],
+        ),
     );
     let Verdict::Deny(denial) = verdict else { panic!("{verdict:?}") };
     let fields: Vec<&str> = denial.causes.iter().map(|cause| &*cause.field).collect();
-    assert_eq!(fields, ["spec.labels[team]", "spec.labels[a/b]", "spec.annotations"]);
+    assert_eq!(fields, ["spec.labels", "spec.labels", "spec.annotations"]);
 }
 
 #[test]
