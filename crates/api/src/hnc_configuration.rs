@@ -84,7 +84,8 @@ pub struct ResourceSpec {
     /// reviewed request, the object is kept and a condition reports it. Report: no request is refused; the
     /// object is kept and a condition reports it. Overwrite: a request is refused as with Keep; if a
     /// conflict arises without a reviewed request, the object is replaced. The default is Overwrite for
-    /// `LimitRange`, `ResourceQuota` and `NetworkPolicy`, and Keep for all other kinds.
+    /// `LimitRange`, `ResourceQuota` and `NetworkPolicy`; for roles and role bindings, it is the setting
+    /// propagation.rbacOnConflict; for all other kinds, it is Keep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::conflict_policy")]
     pub on_conflict: Option<ConflictPolicy>,

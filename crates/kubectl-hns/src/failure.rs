@@ -181,9 +181,14 @@ impl Problem {
                 let text = self.to_string();
                 let namespace =
                     text.rsplit_once("in the namespace \"").and_then(|(_, it)| it.split('"').next());
+                let check = if namespace.is_some() {
+                    " Check the name, too: the answer is the same for a namespace that does not exist."
+                } else {
+                    ""
+                };
                 return Some(format!(
                     "You lack this right; `kubectl auth can-i --list -n {}`, with the same --as and --context, shows your rights. \
-                     An administrator of the namespace can give it to you.",
+                     An administrator of the namespace can give it to you.{check}",
                     namespace.unwrap_or("NAMESPACE")
                 ));
             }
@@ -374,6 +379,10 @@ mod tests {
             (
                 refused(403, "x is forbidden: User \"u\" cannot get resource \"x\" in the namespace \"ns\""),
                 "--list -n ns`, with the same --as",
+            ),
+            (
+                refused(403, "x is forbidden: User \"u\" cannot get resource \"x\" in the namespace \"ns\""),
+                "the same for a namespace that does not exist",
             ),
             (
                 refused(

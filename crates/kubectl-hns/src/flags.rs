@@ -49,7 +49,8 @@ pub(crate) fn namespace(text: &str) -> Result<String, String> {
     }
     let what_to_do = match text.rsplit_once('/') {
         Some((before, name)) if is_namespace_name(name) => format!("leave out \"{before}/\""),
-        _ => "a name has lower-case letters, digits and -, and at most 63 characters".into(),
+        _ => "a name has lower-case letters, digits and -, begins and ends with a letter or a digit, and has at most 63 characters"
+            .into(),
     };
     Err(format!("{text:?} is not a valid name of a namespace; {what_to_do}"))
 }

@@ -37,7 +37,10 @@ impl ObjectArgument {
         let found =
             served.named(&entry).map_err(|(_, why)| Failure::new(format!("Error: {entry}: {why}")))?;
         if !found.namespaced {
-            let text = format!("Error: {entry}: {} is cluster-scoped, so it is never propagated", found.kind);
+            let text = format!(
+                "Error: {} is cluster-scoped, so it is never propagated",
+                found.kind.group_resource()
+            );
             return Err(Failure::new(text));
         }
         Ok(found.kind.clone())

@@ -147,8 +147,8 @@ async fn a_namespace_that_is_being_deleted_has_its_place() {
     .unwrap();
     let described = live.hns("describe rk-mid").await;
     assert!(described.stdout.contains("  Parent: rk-org\n  Children:\n  - rk-low\n"), "{described:?}");
-    live.hns("plan delete rk-mid").await.says(
-        "The namespace rk-mid is being deleted already\nThis would be allowed.\nNothing else would change.\n",
-    );
+    live.hns("plan delete rk-mid")
+        .await
+        .says("The namespace rk-mid is being deleted already\nNothing would change.\n");
     kubectl("patch configmap held -n rk-mid --type=merge -p {\"metadata\":{\"finalizers\":null}}").await;
 }

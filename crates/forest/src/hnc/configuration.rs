@@ -14,7 +14,7 @@ use std::fmt;
 pub use self::served::{Served, ServedKind};
 use crate::core::kind::{Kind, KindSettings, Mode, OnConflict};
 use crate::core::patterns::Patterns;
-use crate::hnc::exclusion::{is_structure, structure};
+use crate::hnc::exclusion::is_structure;
 use crate::hnc::tree_limit::{TreeFault, TreeLimit};
 
 const RESOURCES: &str = "resources";
@@ -246,14 +246,14 @@ fn may_be_said_of(known: &Resolved, entry: &Entry) -> Result<(), (Fault, String)
     match known.entry {
         Some(earlier) => Err((
             Fault::Duplicate,
-            format!("spec.resources[{earlier}] is already about {}", known.settings.kind),
+            format!("spec.resources[{earlier}] is already about {}", known.settings.kind.group_resource()),
         )),
         None if entry.mode == Mode::AllowPropagate => Ok(()),
         None => Err((
             Fault::Enforced,
             format!(
                 "{} is always in mode {}, without an entry; the only other mode it may be set to is AllowPropagate",
-                known.settings.kind,
+                known.settings.kind.group_resource(),
                 Mode::Propagate
             ),
         )),
@@ -264,11 +264,13 @@ fn check_usable(found: &ServedKind) -> Result<(), (Fault, String)> {
     if !found.namespaced {
         return Err((
             Fault::NotNamespaced,
-            format!("{} is cluster-scoped, so there is nothing to propagate", found.kind),
+            format!("{} is cluster-scoped, so there is nothing to propagate", found.kind.group_resource()),
         ));
     }
     if is_structure(&found.kind) {
-        return Err((Fault::Unusable, format!("{}, so it is never propagated", structure(&found.kind))));
+        let resource = found.kind.group_resource();
+        let why = format!("the hierarchy is made of {resource}, so they are never propagated");
+        return Err((Fault::Unusable, why));
     }
     let missing: Vec<&str> =
         NEEDED_VERBS.into_iter().filter(|verb| !found.verbs.iter().any(|it| it == verb)).collect();

@@ -19,7 +19,7 @@ use crate::dialects::Forest;
 use crate::hnc::condition::{Condition, Reason};
 use crate::hnc::configuration::{Entry, Resolution, Served};
 use crate::hnc::exceptions::{Exceptions, Withheld};
-use crate::hnc::exclusion::is_structure;
+use crate::hnc::exclusion::{STRUCTURE, is_structure};
 use crate::hnc::plan::{Decision, Place, Reach, is_forsaken, reach};
 
 /// A question about an object in any namespace.
@@ -202,7 +202,7 @@ impl fmt::Display for Untouched {
                 write!(f, "the namespace {at:?} is halted ({}: {})", condition.reason, condition.message)
             }
             Self::Halted { at, condition: None } => write!(f, "the namespace {at:?} is halted"),
-            Self::Structure => f.write_str("the hierarchy is made of objects of its kind"),
+            Self::Structure => f.write_str(STRUCTURE),
             Self::NotConfigured => f.write_str("the HNCConfiguration does not name its kind"),
             Self::NotInForce(why) => {
                 write!(f, "what the HNCConfiguration says of its kind is not in force: {why}")

@@ -18,6 +18,9 @@ use crate::lines::printable;
 pub(crate) struct Document {
     /// The planned changes, as sentences.
     pub(crate) change: Vec<String>,
+    /// Whether there is nothing to change.
+    #[serde(skip)]
+    pub(crate) is_unchanged: bool,
     pub(crate) verdict: Verdict,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) warnings: Vec<String>,
@@ -185,6 +188,7 @@ impl Document {
         });
         let mut document = Self {
             change,
+            is_unchanged: result.decisions.is_empty(),
             verdict: verdict(&result.decisions),
             warnings: warnings.collect(),
             namespaces: outcome.namespaces.iter().map(|it| namespace(it, result)).collect(),

@@ -95,17 +95,24 @@ fn decision(answer: Result<(), Problem>) -> Decision {
     match answer {
         Ok(()) => Decision::Allowed { warnings: Vec::new() },
         Err(Problem::Refused(status)) if !Problem::Refused(status.clone()).is_temporary() => {
-            // The message of the rule alone, as where the rules decide here.
-            let denied = status.message.split_once("denied the request: ").map(|(_, message)| message);
-            let message = denied.map_or(&*status.message, |it| it.strip_prefix("forbidden: ").unwrap_or(it));
-            Decision::Refused {
-                code: status.code,
-                reason: status.reason.clone(),
-                message: message.to_owned(),
-            }
+            let (reason, message) = (status.reason.clone(), rule(&status.message).to_owned());
+            Decision::Refused { code: status.code, reason, message }
         }
         Err(problem) => Decision::Unknown { why: problem.to_string() },
     }
+}
+
+/// The message of the rule alone, as where the rules decide here. A webhook's refusal names itself, and the object.
+fn rule(message: &str) -> &str {
+    let Some((_, denied)) = message.split_once("denied the request: ") else { return message };
+    if let Some(rule) = denied.strip_prefix("forbidden: ") {
+        return rule;
+    }
+    let conflict = denied.strip_prefix("Operation cannot be fulfilled on ");
+    let object = conflict.unwrap_or(denied).split_once(" \"").filter(|(resource, _)| !resource.contains(' '));
+    let after = object.and_then(|(_, name)| name.split_once('"')).map(|(_, after)| after);
+    let ends: &[&str] = if conflict.is_some() { &[": "] } else { &[" is forbidden: ", " is invalid: "] };
+    after.and_then(|it| ends.iter().find_map(|end| it.strip_prefix(end))).unwrap_or(denied)
 }
 
 #[cfg(test)]
@@ -128,6 +135,20 @@ mod tests {
             let Decision::Refused { code: found, message: said, .. } = decision(answer) else { panic!() };
             assert_eq!((found, &*said), (code, message));
         }
+        for (denied, wanted) in [
+            (
+                "Operation cannot be fulfilled on x.hnc.x-k8s.io \"o\": illegal parent \"a\": no",
+                "illegal parent \"a\": no",
+            ),
+            ("x.hnc.x-k8s.io \"o\" is forbidden: namespace \"o\" is excluded", "namespace \"o\" is excluded"),
+            ("X.hnc.x-k8s.io \"o\" is invalid: spec: no", "spec: no"),
+            ("namespace \"o\" exists: no", "namespace \"o\" exists: no"),
+            ("it is not \"o\" is forbidden: no", "it is not \"o\" is forbidden: no"),
+        ] {
+            assert_eq!(rule(&format!("admission webhook \"x\" denied the request: {denied}")), wanted);
+        }
+        let core = "namespaces \"default\" is forbidden: this namespace may not be deleted";
+        assert_eq!(rule(core), core);
         let unknown = decision(refused(500, "InternalError", "failed calling webhook"));
         assert_eq!(unknown, Decision::Unknown { why: "failed calling webhook".into() });
     }

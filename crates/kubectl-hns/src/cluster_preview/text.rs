@@ -11,6 +11,10 @@ impl Document {
         for line in &self.change {
             text.line(line);
         }
+        if self.is_unchanged {
+            text.line("Nothing would change.");
+            return text;
+        }
         text.line(self.sentence(paint));
         for warning in &self.warnings {
             text.line(paint.ink(Ink::Warning, &format!("Warning: {warning}")));
@@ -351,5 +355,11 @@ Independently of this change, the controller has 2 writes left to do.
         let wanted = "It is unknown whether this would be allowed: why\nNothing else would change.\n";
         assert_eq!(unknown.text(Paint::NONE), wanted);
         assert!(unknown.is_possible().is_ok());
+        let unchanged = Document {
+            change: vec!["a has no parent; unchanged".into()],
+            is_unchanged: true,
+            ..Document::default()
+        };
+        assert_eq!(unchanged.text(Paint::NONE), "a has no parent; unchanged\nNothing would change.\n");
     }
 }

@@ -355,7 +355,7 @@ fn could_not(
     match &failure.hint {
         Some(hint) if problem.is_forbidden() => {
             let arrives = format!(
-                "If {parent} is new: its RoleBindings arrive within seconds. Try again, or create it with --wait."
+                "If {parent} is new: its RoleBindings arrive within seconds. Try again; `kubectl hns create` with --wait waits for them."
             );
             let hint = format!("{hint}\n{arrives}");
             failure.with_hint(hint)

@@ -173,15 +173,16 @@ async fn from_above(session: &Session, namespace: &str) -> Option<String> {
 
 fn above(namespace: &str, sources: &str, limits: &str) -> Option<String> {
     let is_elsewhere = |name: &&str| name.split_once('/').is_some_and(|(holder, _)| holder != namespace);
-    let above: Vec<&str> = names_of_sources(sources).filter(is_elsewhere).collect();
+    let (above, own): (Vec<&str>, Vec<&str>) = names_of_sources(sources).partition(is_elsewhere);
     let is_above = |limit: &&str| above.iter().any(|name| limit.contains(&format!(": {name}, ")));
     let limits: Vec<&str> = limits.split("; ").filter(is_above).collect();
     let decisive = if limits.is_empty() {
         String::new()
     } else {
-        format!(" (up to 30 s ago, least was left of {})", limits.join("; "))
+        format!(". The least that is left of each resource, as of up to 30 s ago: {}", limits.join("; "))
     };
-    let text = format!("quotas above limit {namespace} too: {}{decisive}", above.join(", "));
+    let too = if own.is_empty() { "" } else { ", too" };
+    let text = format!("quotas of namespaces above limit {namespace}{too}: {}{decisive}", above.join(", "));
     (!above.is_empty()).then(|| printable(&text).into_owned())
 }
 
@@ -271,12 +272,13 @@ mod tests {
         assert_eq!(
             above("team", "acme/all@1f,team/own@2e", limits).as_deref(),
             Some(
-                "quotas above limit team too: acme/all (up to 30 s ago, least was left of services: acme/all, 25% of 4 left)"
+                "quotas of namespaces above limit team, too: acme/all. The least that is left of each resource, as of up to 30 s ago: \
+                 services: acme/all, 25% of 4 left"
             )
         );
         assert_eq!(
             above("team", "acme/all@1f", "").as_deref(),
-            Some("quotas above limit team too: acme/all")
+            Some("quotas of namespaces above limit team: acme/all")
         );
         assert_eq!(above("team", "team/own@2e", limits), None);
         assert_eq!(above("team", "", ""), None);

@@ -319,8 +319,7 @@ async fn delete_type(arguments: &kinds::DeleteType, session: &Session) -> Result
     let target = kinds::Target::find(session, &arguments.group, &arguments.resource).await?;
     let (mut change, result) = configure(session, &target, |present| Ok(target.remove(present))).await?;
     if result.decisions.is_empty() {
-        change =
-            vec![format!("There is no configuration for {}, so nothing would change", target.full_name())];
+        change = vec![format!("There is no configuration for {}", target.full_name())];
     } else if target.is_enforced() {
         change.push(format!("{} would be in mode Propagate again", target.full_name()));
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use forest::configuration::Served;
 use forest::exceptions::Withheld;
+use forest::exclusion::STRUCTURE;
 use forest::why::Admitted;
 use forest::{Condition, Fact, Mode, Reason};
 use hns_api::{annotations, labels};
@@ -169,12 +170,15 @@ fn reasons_are_combined() {
     let own_kind = answer(There::Nothing, Expected::AsItIs(Untouched::NotConfigured), vec![never]);
     assert_eq!(said(&own_kind), "the one in a is not copied here, because such objects stay");
 
-    let made_of = || Withheld::Excluded("it is what the hierarchy is made of".into());
+    let made_of = || Withheld::Excluded(STRUCTURE.into());
     let structure = Expected::AsItIs(Untouched::Structure);
     let anchor = ObjectExplanation { stays: Some(made_of()), ..answer(own(), structure.clone(), Vec::new()) };
-    assert_eq!(said(&anchor), "it is not propagated, because it is what the hierarchy is made of");
+    assert_eq!(said(&anchor), "it is not propagated, because the hierarchy is made of objects of its kind");
     let below = answer(There::Nothing, structure, vec![Above { comes: Err(made_of()), ..above("a", false) }]);
-    assert_eq!(said(&below), "the one in a is not copied here, because it is what the hierarchy is made of");
+    assert_eq!(
+        said(&below),
+        "the one in a is not copied here, because the hierarchy is made of objects of its kind"
+    );
 
     let stays =
         ObjectExplanation { stays: Some(Withheld::OptedOut), ..answer(own(), Expected::Own, Vec::new()) };

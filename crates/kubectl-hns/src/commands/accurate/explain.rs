@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use clap::Args;
 use forest::accurate::Fact as AccurateFact;
 use forest::accurate::why::{Next, There, frozen, next, there};
-use forest::exclusion::{is_structure, structure};
+use forest::exclusion::{STRUCTURE, is_structure};
 use forest::{
     EdgeKind, Fact, Forest, HopMode, Kind, KindSettings, Mode, Name, NamespaceFact, ObjectKey, hnc,
 };
@@ -293,7 +293,7 @@ fn judged(
         return (state, format!("nothing is copied to {namespace}, because {why}"), Some(hint));
     }
     if is_structure(kind) {
-        return (state, format!("it is never propagated, because {}", structure(kind)), None);
+        return (state, format!("it is never propagated, because {STRUCTURE}"), None);
     }
     if !forest.accurate_settings().is_some_and(|settings| settings.watches(kind)) {
         let resource = kind.group_resource();
