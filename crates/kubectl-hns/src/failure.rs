@@ -24,6 +24,10 @@ pub(crate) const TEMPORARY: &str = "The problem is temporary: try again.";
 /// The hint for the answer of a webhook that lacks a right.
 const WEBHOOK_LACKS_RIGHT: &str = "The webhook lacks a right: `kubectl hns doctor` names the missing right.";
 
+/// The hint for a change of a namespace that is in a hierarchy of Accurate. Removing its labels would remove its copies.
+pub(crate) const CONVERT: &str = "To take a whole tree of Accurate, with its copies, into HNC's hierarchy, use `kubectl hns convert ROOT --to hnc`; \
+                                  `kubectl accurate list` shows the roots.";
+
 /// What is said of a server whose certificate is refused.
 const UNTRUSTED: &str = "has a certificate that is not trusted";
 
@@ -169,10 +173,7 @@ impl Problem {
             Self::Refused(status) if status.message.contains("custom resource definition is terminating") => {
                 "The definitions of hns are being deleted, with all their objects. `kubectl hns doctor` says what to do."
             }
-            Self::Refused(status) if status.message.contains("is in a hierarchy of accurate.cybozu.com") => {
-                "To take a whole tree of Accurate, with its copies, into HNC's hierarchy, use `kubectl hns convert ROOT --to hnc`; \
-                 `kubectl accurate list` shows the roots."
-            }
+            Self::Refused(status) if is_in_accurate(&status.message) => CONVERT,
             _ if self.is_forbidden() && self.to_string().contains("at the cluster scope") => {
                 "You lack this right; `kubectl auth can-i --list`, with the same --as and --context, shows your rights. Only an \
                  administrator of the cluster can give it to you."
@@ -237,6 +238,11 @@ impl Problem {
         };
         Some(text.to_owned())
     }
+}
+
+/// Whether a refusal says that a namespace is in a hierarchy of Accurate.
+pub(crate) fn is_in_accurate(message: &str) -> bool {
+    message.contains("is in a hierarchy of accurate.cybozu.com")
 }
 
 /// Whether the webhook is one of hns, for HNC's API or Accurate's.

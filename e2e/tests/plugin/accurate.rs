@@ -131,7 +131,7 @@ secrets a in b-sub: copy of b-root (mode update)
         (
             "plain",
             "not propagated",
-            "b-root, its parent, asks for no copies of it\n  parent b-root: source (mode unknown)",
+            "b-root, its parent, asks for no copies of it\n  parent b-root: not propagated (mode unknown)",
         ),
         ("none", "not there", "b-root, its parent, does not have it\n  parent b-root: not there"),
     ] {

@@ -53,8 +53,8 @@ pub struct SubNamespaceStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// Empty if the sub-namespace exists. Stalled is True if there can be none: the reason is Conflict if another namespace has its
-    /// name, InvalidParent, InvalidName or Cycle.
+    /// Empty if the sub-namespace exists. Stalled is True if it cannot exist, for example because another namespace has its name: the
+    /// reason is Conflict then.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::conditions_by_type")]
     pub conditions: Option<Vec<Condition>>,

@@ -80,31 +80,32 @@ pub(crate) enum Sub {
 
 /// The definition. What it shares with `kubectl hns` gets this name.
 pub(super) fn command() -> clap::Command {
-    let renamed =
-        |about: String| about.replace("kubectl hns", "kubectl accurate").replace("-hns", "-accurate");
-    let whole = |about: String| {
+    let renamed = |about: &str| about.replace("kubectl hns", "kubectl accurate").replace("-hns", "-accurate");
+    let whole = |about: &str| {
         let about = about.replace("the tree around it", "the tree of HNC's API around it");
         format!(
             "{about} Accurate's trees are checked if you may list namespaces, hierarchyconfigurations and subnamespaces in the whole \
              cluster."
         )
     };
-    let with = |change: fn(String) -> String| {
-        move |it: clap::Command| {
-            let about = it.get_long_about().map(ToString::to_string).unwrap_or_default();
-            it.long_about(change(about))
+    AccurateCli::command().mut_subcommands(|it| {
+        let about = it.get_long_about().map(ToString::to_string).unwrap_or_default();
+        match it.get_name() {
+            "completion" => it.long_about(renamed(&about)),
+            "doctor" => it.long_about(whole(&about)),
+            _ => it,
         }
-    };
-    AccurateCli::command().mut_subcommand("completion", with(renamed)).mut_subcommand("doctor", with(whole))
+    })
 }
 
 /// The commands that read the namespace of `-n` show it. The others accept it.
 pub(super) fn with_namespace(command: clap::Command) -> clap::Command {
     let found = command.get_arguments().find(|arg| arg.get_id() == NAMESPACE).cloned();
     let Some(namespace) = found else { return command };
-    ["explain", "doctor"]
-        .into_iter()
-        .fold(command, |command, name| command.mut_subcommand(name, |it| it.arg(namespace.clone())))
+    command.mut_subcommands(|it| match it.get_name() {
+        "explain" | "doctor" => it.arg(namespace.clone()),
+        _ => it,
+    })
 }
 
 /// The parsed command line.

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::{Decision, PreviewResult};
 use crate::Failure;
+use crate::failure::{CONVERT, is_in_accurate};
 use crate::lines::printable;
 
 /// A plan.
@@ -215,8 +216,9 @@ impl Document {
         }
         let message = message.as_deref().unwrap_or_default();
         let code = code.unwrap_or_default();
+        let convert = if is_in_accurate(message) { format!("\n{CONVERT}") } else { String::new() };
         Err(Failure::new(format!("Error: this would be refused ({code}): {message}"))
-            .with_hint("Nothing was changed."))
+            .with_hint(format!("Nothing was changed.{convert}")))
     }
 
     /// Whether there may be more effects than these. A refused change has none.

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::hierarchy::{Edit, Spec};
 use super::{create, delete, hierarchy, kinds, set};
 use crate::cluster_preview::{ClusterPreview, Decision, Document, PreviewResult};
-use crate::failure::Done;
+use crate::failure::{self, Done};
 use crate::flags::Switch;
 use crate::format::{DataFormat, render};
 use crate::session::Session;
@@ -137,7 +137,9 @@ pub(super) fn show(
         Some(format) => terminal.print(&render(format.into(), document, [])?),
     }
     let is_refused = document.verdict.outcome == "refused";
-    Ok(is_refused.then(|| Failure::new("Error: this would be refused")))
+    let is_in_accurate = document.verdict.message.as_deref().is_some_and(failure::is_in_accurate);
+    let hint = is_in_accurate.then(|| failure::CONVERT.to_owned());
+    Ok(is_refused.then(|| Failure { hint, ..Failure::new("Error: this would be refused") }))
 }
 
 /// The plan as data.

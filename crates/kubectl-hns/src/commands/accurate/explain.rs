@@ -332,6 +332,9 @@ fn below((above, named): (&Name, &str), (here, source): (There<'_>, There<'_>), 
         Next::Written if !is_here => {
             ("not there yet".to_owned(), format!("{named} has it, and asks for copies"))
         }
+        Next::Written if here.from() == Some(above) => {
+            (format!("{state}; to be replaced"), format!("it differs from the one in {named}"))
+        }
         Next::Written => (format!("{state}; to be replaced"), format!("{named} has another one")),
         Next::Removed => (format!("{state}; to be removed"), format!("{named} does not have it as a source")),
         Next::Stays if is_here && asks && here.from() != Some(above) => {
