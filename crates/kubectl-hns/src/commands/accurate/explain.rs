@@ -226,7 +226,7 @@ fn explanation(
     let (state, why, advice) = match first {
         Some(above) => {
             let what = word(forest.accurate_edge(&namespace).unwrap_or(EdgeKind::Parent));
-            let why = format!("what {above}, its {what}, has is {UNREAD}");
+            let why = format!("whether {above}, its {what}, has it is {UNREAD}");
             (described(found(&namespace)), why, None)
         }
         None => judged(forest, (&namespace, above.first()), key.as_ref(), kind),
