@@ -116,6 +116,9 @@ async fn what_is_refused_changes_nothing() {
         ("sub cut ar-from", "Error: ar-from is not a sub-namespace\n"),
         ("ns set-type hnc-system root", "is excluded, because hns runs in it, so it is in no hierarchy"),
         ("template set hnc-system ar-to", "so it is in no hierarchy"),
+        ("sub move hnc-system ar-to", "so it is in no hierarchy"),
+        ("sub graft hnc-system ar-to", "so it is in no hierarchy"),
+        ("sub cut hnc-system", "so it is in no hierarchy"),
     ] {
         let refused = world.run(words).await;
         assert_eq!((refused.code, &*refused.stdout), (Some(1), ""), "{words}: {refused:?}");
