@@ -162,10 +162,10 @@ secrets a in b-sub: copy of b-root (mode update)
     world.run(&format!("{named} --accurate-deployment other-accurate-controller-manager")).await.says(none);
     for namespace in ["accurate", "b-root"] {
         let described = world.run(&format!("ns describe b-sub --accurate-namespace {namespace}")).await;
-        let note = format!(
+        let message = format!(
             "Note: Deployment {namespace}/accurate-controller-manager does not exist; the configuration is that of hns\n"
         );
-        assert_eq!((described.code, &*described.stdout, &*described.stderr), (Some(0), wanted, &*note));
+        assert_eq!((described.code, &*described.stdout, &*described.stderr), (Some(0), wanted, &*message));
     }
 }
 
