@@ -38,7 +38,7 @@ impl ObjectArgument {
             served.named(&entry).map_err(|(_, why)| Failure::new(format!("Error: {entry}: {why}")))?;
         if !found.namespaced {
             let text = format!(
-                "Error: {} is cluster-scoped, so it is never propagated",
+                "Error: {} are cluster-scoped, so they are never propagated",
                 found.kind.group_resource()
             );
             return Err(Failure::new(text));
@@ -111,7 +111,7 @@ pub(crate) mod tests {
             ("things.v1beta1.b.example.com/x", Ok("b.example.com/v1, Kind=Thing")),
             ("thing/x", Err("a.example.com")),
             ("configmaps.vx/x", Err("the API server serves no such resource")),
-            ("node/x", Err("is cluster-scoped")),
+            ("node/x", Err("Error: nodes are cluster-scoped")),
             ("nonsense/x", Err("the API server serves no such resource")),
         ] {
             let found = text.parse::<ObjectArgument>().unwrap().kind(&served());

@@ -96,7 +96,7 @@ async fn a_source_a_copy_and_what_was_stopped_are_explained() {
     live.hns("explain nonsense/x -n ex-web")
         .await
         .fails("Error: nonsense: the API server serves no such resource; `kubectl api-resources");
-    live.hns("explain node/x -n ex-web").await.fails("Error: nodes is cluster-scoped");
+    live.hns("explain node/x -n ex-web").await.fails("Error: nodes are cluster-scoped");
     live.hns("explain role/x -n ex-nowhere").await.fails("Error reading namespace ex-nowhere: namespaces");
     live.hns("explain viewer -n ex-web")
         .await

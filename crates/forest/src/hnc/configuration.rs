@@ -252,7 +252,7 @@ fn may_be_said_of(known: &Resolved, entry: &Entry) -> Result<(), (Fault, String)
         None => Err((
             Fault::Enforced,
             format!(
-                "{} is always in mode {}, without an entry; the only other mode it may be set to is AllowPropagate",
+                "{} are always in mode {}, without an entry; the only other mode they may be set to is AllowPropagate",
                 known.settings.kind.group_resource(),
                 Mode::Propagate
             ),
@@ -264,7 +264,7 @@ fn check_usable(found: &ServedKind) -> Result<(), (Fault, String)> {
     if !found.namespaced {
         return Err((
             Fault::NotNamespaced,
-            format!("{} is cluster-scoped, so there is nothing to propagate", found.kind.group_resource()),
+            format!("{} are cluster-scoped, so there is nothing to propagate", found.kind.group_resource()),
         ));
     }
     if is_structure(&found.kind) {

@@ -113,7 +113,7 @@ fn what_makes_no_sense_is_found_and_the_rest_is_in_force() {
             "clusterroles",
             Fault::NotNamespaced,
             "ResourceNotNamespaced",
-            &["clusterroles.rbac.authorization.k8s.io is cluster-scoped"],
+            &["clusterroles.rbac.authorization.k8s.io are cluster-scoped"],
         ),
         ("bindings", Fault::Unusable, "Unknown", &["list, watch, update, delete"]),
         ("subns", Fault::Unusable, "Unknown", &["never propagated"]),
