@@ -124,6 +124,11 @@ async fn an_installation_in_another_namespace_is_found() {
             "{words}: {late:?}"
         );
     }
+    let plan = hns("plan config set-resource pods --mode Propagate", &[]).await;
+    assert!(plan.stdout.contains("\nIt is unknown whether this would be allowed: "), "{plan:?}");
+    // A namespace whose description depends on settings that are not known.
+    let described = hns("describe e-org --installation nowhere", &[]).await;
+    assert!(described.code == Some(0) && described.stderr.contains(UNKNOWN), "{described:?}");
     replicas.0.process().signal(Signal::CONT).unwrap();
     tokio::try_join!(replicas.0.terminate(), replicas.1.terminate()).unwrap();
 }
