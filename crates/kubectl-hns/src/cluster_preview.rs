@@ -43,7 +43,7 @@ pub(crate) struct ClusterPreview<'a> {
     user: User,
     pub(crate) configured: ConfiguredKinds,
     /// The request that a change of the configuration would be.
-    configuration: Option<Configuration>,
+    configuration: Option<Box<Configuration>>,
     /// The known namespaces, which are read one by one if objects cannot be listed in the whole cluster.
     within: BTreeSet<Name>,
     /// Those of them that the user may not read.
@@ -190,7 +190,7 @@ impl<'a> ClusterPreview<'a> {
 
     /// With the request of a change of the configuration, about which the API server can then be asked.
     pub(crate) fn configuring(self, object: DynamicObject, entries: Vec<Value>) -> Self {
-        Self { configuration: Some(Configuration { object, entries }), ..self }
+        Self { configuration: Some(Box::new(Configuration { object, entries })), ..self }
     }
 
     /// The current forest of the preview.

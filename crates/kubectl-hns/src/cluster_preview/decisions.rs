@@ -41,7 +41,7 @@ impl ClusterPreview<'_> {
     }
 
     async fn ask(&self, intent: &Intent) -> Option<Decision> {
-        Box::pin(dry_run::ask(self.session, intent, self.configuration.as_ref())).await
+        Box::pin(dry_run::ask(self.session, intent, self.configuration.as_deref())).await
     }
 
     /// The decision of the rules, unless they allow a change that the API server refuses because the webhook does not answer.

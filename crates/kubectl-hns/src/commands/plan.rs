@@ -351,7 +351,8 @@ async fn configure(
         new: entries_of(Some(&json!({ "resources": wanted }))),
         served: cluster_preview.configured.served.clone(),
     };
-    Ok((change, cluster_preview.configuring(object, wanted).try_all(&[intent]).await?))
+    let cluster_preview = cluster_preview.configuring(object, wanted);
+    Ok((change, Box::pin(cluster_preview.try_all(&[intent])).await?))
 }
 
 #[cfg(test)]
