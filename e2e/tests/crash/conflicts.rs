@@ -87,34 +87,6 @@ async fn a_detached_namespace_can_be_deleted_and_so_can_its_parent() -> Result<(
     Ok(())
 }
 
-/// Otherwise nobody would be asked who may create a namespace of that name, which would take the child out of the tree.
-#[tokio::test]
-async fn a_namespace_that_became_a_parent_while_no_controller_runs_is_not_deleted() -> Result<()> {
-    let turn = turn().await;
-    let steps = turn.steps();
-    let first = controller(&turn).await?;
-    steps.plant(&[("ku", ""), ("ku-child", "ku"), ("ku-parent", "ku")]).await?;
-    steps.labelled(&["ku-child", "ku"]).await?;
-    steps.labelled(&["ku-parent", "ku"]).await?;
-    first.kill().await?;
-    steps.set_parent("ku-child", "ku-parent").await?;
-    let refused = steps.namespaces().delete("ku-parent", &DeleteParams::default()).await;
-    let refused = refused.err().map(|error| error.to_string()).unwrap_or_default();
-    ensure!(
-        refused.contains("check that hns-controller runs"),
-        "it was deleted, or refused otherwise: {refused}"
-    );
-    let second = controller(&turn).await?;
-    steps.labelled(&["ku-child", "ku-parent", "ku"]).await?;
-    eventually("it can be deleted", PATIENCE, async || {
-        let deleted = steps.namespaces().delete("ku-parent", &DeleteParams::default()).await;
-        deleted.map(drop).map_err(|error| error.to_string())
-    })
-    .await?;
-    second.kill().await?;
-    Ok(())
-}
-
 /// Both were created while the name was free, so both were allowed; one came too late.
 #[tokio::test]
 async fn of_two_anchors_for_one_name_the_late_one_never_gets_it() -> Result<()> {

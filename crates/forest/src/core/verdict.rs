@@ -195,8 +195,6 @@ pub enum WaitFor {
     Parent(Name, Option<Name>),
     /// The tree labels of the namespace name its parent in force.
     TreeLabels(Name),
-    /// The namespace has the label of a namespace with children, or no children.
-    ChildrenLabel(Name),
     /// The objects of the kind are all known, or cannot be listed.
     Objects(Kind),
 }

@@ -43,7 +43,6 @@ impl WaitFor {
             Self::NoNamespace(name) => !forest.exists(name),
             Self::Parent(name, parent) => forest.parent(name) == parent.as_ref(),
             Self::TreeLabels(name) => forest.id(name).is_none_or(|id| forest.shows_its_parent(id)),
-            Self::ChildrenLabel(name) => forest.id(name).is_none_or(|id| forest.shows_its_children(id)),
             Self::Objects(kind) => forest
                 .kind_named(&kind.group, &kind.kind)
                 .is_some_and(|id| forest.stream(Stream::Kind(id)) != StreamState::Waiting),

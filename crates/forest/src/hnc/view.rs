@@ -6,7 +6,7 @@ use super::anchor::AnchorState;
 use super::condition::Condition;
 use super::fact::HierarchyFact;
 use super::hierarchy::Hierarchy;
-use super::keys::{HAS_CHILDREN, TREE_LABEL};
+use super::keys::TREE_LABEL;
 use super::settings::Settings;
 use super::state::{Anchors, is_external, subnamespace_of};
 use crate::core::kind::{KindId, OnConflict};
@@ -59,12 +59,6 @@ impl Forest {
             let key = format!("{}{TREE_LABEL}", self.name(parent));
             self.labels(id).and_then(|labels| labels.get(&key)) == Some("1")
         })
-    }
-
-    /// Whether a namespace with children is labelled as one.
-    pub(crate) fn shows_its_children(&self, id: Id) -> bool {
-        self.tree.downstream(id).is_empty()
-            || self.labels(id).is_some_and(|labels| labels.get(HAS_CHILDREN).is_some())
     }
 
     /// Whether `parent` holds an anchor of this name.

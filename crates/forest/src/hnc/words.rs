@@ -175,9 +175,6 @@ impl fmt::Display for Question {
             Self::Await(WaitFor::TreeLabels(name)) => {
                 write!(f, "whether the tree labels of namespace {name:?} are up to date")
             }
-            Self::Await(WaitFor::ChildrenLabel(name)) => {
-                write!(f, "whether namespace {name:?} is labelled as a parent")
-            }
             Self::Await(WaitFor::Parent(name, _)) => write!(f, "what the parent of namespace {name:?} is"),
         }
     }

@@ -17,8 +17,6 @@ use super::{
 };
 use crate::core::name::Name;
 use crate::core::stream::Stream;
-use crate::core::tree::Id;
-use crate::core::verdict::{WaitFor, wait_for};
 use crate::dialects::Forest;
 use crate::hnc::hierarchy::Hierarchy;
 use crate::hnc::keys;
@@ -242,7 +240,7 @@ impl Review<'_> {
             .map(|child| &**forest.name(*child))
             .collect();
         if subnamespaces.is_empty() || forest.allows_cascading_deletion(id) {
-            return self.is_labelled_as_a_parent(id);
+            return Ok(());
         }
         Err(Denial::forbidden(format!(
             "namespace {name:?} has subnamespaces, which would be deleted with it: {}; set spec.allowCascadingDeletion of its \
@@ -250,25 +248,6 @@ impl Review<'_> {
             subnamespaces.join(", ")
         ))
         .into())
-    }
-
-    /// After the deletion, the API server asks the webhook only about names that the controller has registered: otherwise who creates a
-    /// namespace of this name gets its children, without anybody's consent. The label shows that the controller knows the children.
-    /// It writes none where a namespace is halted or not managed.
-    fn is_labelled_as_a_parent(&self, id: Id) -> Check {
-        let (forest, Request { name, old, .. }) = (self.forest, self.request);
-        let is_written = forest.is_managed(id) && forest.halted_at(id).is_none();
-        let is_labelled = old.labels.get(keys::HAS_CHILDREN).is_some() || forest.shows_its_children(id);
-        if !is_written || is_labelled {
-            return Ok(());
-        }
-        wait_for(self.answers, WaitFor::ChildrenLabel(name.clone()), || {
-            format!(
-                "namespace {name:?} has children, and hns-controller has not labelled it with {} yet; try again in a moment. If this lasts, \
-                 check that hns-controller runs, or give the children another parent first",
-                keys::HAS_CHILDREN
-            )
-        })
     }
 
     fn has_no_anchor(&self) -> Check {

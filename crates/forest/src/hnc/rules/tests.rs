@@ -30,7 +30,6 @@ fn words(question: &Question) -> String {
         Question::Await(WaitFor::Objects(kind)) => format!("await {}", kind.group_resource()),
         Question::Await(WaitFor::Namespace(name)) => format!("await {name}"),
         Question::Await(WaitFor::TreeLabels(name)) => format!("await labels of {name}"),
-        Question::Await(WaitFor::ChildrenLabel(name)) => format!("await mark of {name}"),
         Question::Await(WaitFor::NoNamespace(name)) => format!("await no {name}"),
         Question::Await(WaitFor::Parent(name, parent)) => {
             format!("await {name} below {}", parent.as_deref().unwrap_or("nothing"))
