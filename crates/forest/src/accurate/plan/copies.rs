@@ -127,12 +127,15 @@ impl Changes {
 /// nothing writes the Role here.
 fn is_forsaken(place: &Place<'_>, key: &ObjectKey, object: &Object, why: &Frozen) -> bool {
     let Some(from) = object.hop().and_then(|hop| hop.from.as_ref()) else { return false };
+    let binds = place.forest.kind(key.kind).binds_subjects();
     match why {
+        // Nothing here follows a source in the former place any more, so a binding from there would stay when it is withdrawn.
+        Frozen::Missing(upstream) | Frozen::NotLeading(_, upstream) if binds && from != upstream => true,
         Frozen::Missing(_) => !place.forest.has_seen(from),
         Frozen::NotLeading(_, upstream) => {
             from == upstream
                 && place.upstream.is_some_and(|id| place.forest.is_ending(id))
-                && place.forest.kind(key.kind).binds_subjects()
+                && binds
                 && (!matches!(place.decide(key), Decision::Leave)
                     || place.role_of(key).is_some_and(|role| !place.has_the_same(&role)))
         }

@@ -317,7 +317,7 @@ fn a_namespace_that_is_being_deleted_loses_what_is_withdrawn_and_gets_nothing_ne
 #[test]
 fn what_a_namespace_that_is_being_deleted_passes_on_no_more_gives_no_right() {
     let middle = "s/Role/a=update<r s/RoleBinding/b=update<r s/Secret/c=update<r";
-    let below = "x/Role/a=update<s x/RoleBinding/b=update<s x/Secret/c=update<s x/RoleBinding/d=update<t";
+    let below = "x/Role/a=update<s x/RoleBinding/b=update<s x/Secret/c=update<s";
     let gone = |kind: &str, name: &str| {
         Fact::ObjectGone(key(kind, name).kind, "s".into(), name.into(), format!("s/{name}").into())
     };
@@ -348,6 +348,19 @@ fn what_a_namespace_that_is_being_deleted_passes_on_no_more_gives_no_right() {
             "{told}"
         );
         assert_eq!(copies(&forest, "x"), wanted, "{told}");
+    }
+}
+
+/// Nothing here would follow it when it is withdrawn there.
+#[test]
+fn a_binding_from_a_former_place_goes_also_where_nothing_else_is_written() {
+    for world in ["r root, x ^gone", "r root, q, x ^q", "r root, q !, x ^q"] {
+        let mut forest = draw(world);
+        add(
+            &mut forest,
+            "r/RoleBinding/b=update r/Secret/c=update x/RoleBinding/b=update<r x/Secret/c=update<r",
+        );
+        assert_eq!(copies(&forest, "x"), ["delete RoleBinding b"], "{world}");
     }
 }
 

@@ -15,7 +15,7 @@ use crate::accurate::state::labels_of;
 use crate::core::fields::Pairs;
 use crate::core::name::Name;
 use crate::core::stream::Stream;
-use crate::core::tree::{EdgeKind, Id};
+use crate::core::tree::EdgeKind;
 use crate::core::verdict::{Answers, Check, Operation, ParentChange, Presence, User, Verdict, presence};
 use crate::dialects::Forest;
 use crate::hnc::rules::{link, parent_change};
@@ -219,6 +219,13 @@ impl<'a> Review<'a> {
         if matches!(presence_of(forest, &name, self.answers)?, Presence::Absent) {
             return Err(forbidden(format!("namespace does not exist: {upstream}")));
         }
+        if self.before().edge() != Some((kind, upstream)) && forest.is_terminating(upstream) {
+            return Err(forbidden(format!(
+                "namespace {upstream:?} is being deleted, so it cannot become the {} of namespace {:?}; choose another one",
+                word(kind),
+                &*self.request.name
+            )));
+        }
         if forest.id(upstream).is_some_and(|id| labels_of(forest, id).leads(kind)) {
             return Ok(());
         }
@@ -276,7 +283,8 @@ impl<'a> Review<'a> {
             let leads = self.forest.has_seen(upstream)
                 && self.forest.id(upstream).is_some_and(|id| labels_of(self.forest, id).leads(kind));
             let right = if leads { may_delete_below(upstream) } else { is_admin(name) };
-            let top = self.topmost_left(kind, upstream).filter(|top| **top != *upstream);
+            let top = leads.then(|| self.topmost_left(upstream)).flatten();
+            let top = top.filter(|top| **top != *upstream);
             let rights: Vec<_> = [right].into_iter().chain(top.map(|top| may_delete_below(&top))).collect();
             has_rights(&rights, self.answers, || {
                 format!("remove the label {}={upstream} from namespace {name:?}", label(kind))
@@ -290,16 +298,12 @@ impl<'a> Review<'a> {
         })
     }
 
-    /// Of the namespaces above that this one leaves, the topmost that exists: that of the tree, or of the part of the tree that it moves out of.
-    /// Its restrictions go with the label, so the consent of the upstream namespace, which is below it, is not enough.
-    fn topmost_left(&self, kind: EdgeKind, upstream: &str) -> Option<Name> {
+    /// Of the namespaces above that this one leaves, by edges of both kinds, the topmost that exists. Its restrictions go with the label,
+    /// so the consent of the upstream namespace, which is below it, is not enough.
+    fn topmost_left(&self, upstream: &str) -> Option<Name> {
         let forest = self.forest;
-        let above = |name: &str| {
-            let path = forest.id(name).map(|id| forest.tree.hop_ancestry(id).path).unwrap_or_default();
-            let is_followed = |id: &Id| forest.tree.hop(*id).is_some_and(|edge| edge.kind == kind);
-            let length = 1 + path.iter().take_while(|id| is_followed(id)).count();
-            path.into_iter().take(length).collect::<Vec<_>>()
-        };
+        let above =
+            |name: &str| forest.id(name).map(|id| forest.tree.hop_ancestry(id).path).unwrap_or_default();
         let stays = self.after().edge().map(|(_, name)| above(name)).unwrap_or_default();
         let left = above(upstream).into_iter().filter(|id| !stays.contains(id));
         left.map(|id| forest.name(id)).rfind(|name| forest.has_seen(name)).cloned()
@@ -314,6 +318,13 @@ impl<'a> Review<'a> {
             return Err(forbidden("child namespaces exist"));
         }
         Ok(())
+    }
+}
+
+fn word(kind: EdgeKind) -> &'static str {
+    match kind {
+        EdgeKind::Parent => "parent",
+        EdgeKind::Template => "template",
     }
 }
 

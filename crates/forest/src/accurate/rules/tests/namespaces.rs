@@ -262,10 +262,13 @@ fn nobody_takes_a_namespace_out_of_its_tree_who_may_only_write_it() {
 fn the_topmost_namespace_that_one_leaves_consents() {
     let forest = draw("r root ~t, a ^r, b ^a, x ^b, c ^r, o root, t template ~u, u template, i ~t");
     for (old, new, top) in [
-        ("x ^b", "x", Some("r")),
-        ("x ^b", "x root", Some("r")),
-        ("x ^b", "x ^o", Some("r")),
+        ("x ^b", "x", Some("u")),
+        ("x ^b", "x root", Some("u")),
+        ("x ^b", "x ^o", Some("u")),
         ("x ^b", "x ~t", Some("r")),
+        // What is above stays, whatever the edge is called.
+        ("x ^b", "x ~b", None),
+        ("x ~b", "x", Some("u")),
         ("x ^b", "x ^c", Some("a")),
         ("x ^b", "x ^a", None),
         ("b ^a", "b ^c", None),
@@ -274,7 +277,7 @@ fn the_topmost_namespace_that_one_leaves_consents() {
     ] {
         let direct = format!("delete subnamespaces {}", &old[3..]);
         let name = &old[..1];
-        let joins = ["a", "c", "o", "t", "u"].map(|it| format!("create subnamespaces {it}"));
+        let joins = ["a", "b", "c", "o", "t", "u"].map(|it| format!("create subnamespaces {it}"));
         let mut rights = vec![direct, format!("update hierarchyconfigurations {name}")];
         rights.extend(joins);
         let answer = |rights: &[String]| {
@@ -290,6 +293,19 @@ fn the_topmost_namespace_that_one_leaves_consents() {
         }
         assert_eq!(answer(&rights), "ok", "{old} -> {new}");
     }
+}
+
+/// Its children could leave the tree when it is gone.
+#[test]
+fn nothing_joins_a_namespace_that_is_being_deleted() {
+    let forest = draw("r root, q ^r !, x ^r, t template !, n, y ^q");
+    for (old, new) in [("x ^r", "x ^q"), ("n", "n ~t"), ("n", "n ^q")] {
+        assert!(update(&forest, old, new).contains("is being deleted"), "{old} -> {new}");
+    }
+    assert!(create(&forest, "a ^q").contains("is being deleted"));
+    assert_eq!(update(&forest, "y ^q", "y ^q team=red"), "ok");
+    let rights = ["delete subnamespaces q", "create subnamespaces r", "update hierarchyconfigurations y"];
+    assert_eq!(update_as(&rights, &forest, "y ^q", "y ^r"), "ok");
 }
 
 /// Who may create namespaces may be admin of each of them.
