@@ -91,10 +91,11 @@ impl Objects {
         Progress::Part(to_u64(total.saturating_sub(wrong.len())), to_u64(total), missing)
     }
 
-    /// The number of objects of a kind, such as `jobs.batch`, in these namespaces that are kept in the way of copies.
-    pub(crate) fn kept(&self, namespaces: &BTreeSet<Name>, resource: &str) -> usize {
+    /// The number of objects in these namespaces that are kept in the way of copies; `resource` limits it to one kind, such as `jobs.batch`.
+    pub(crate) fn kept(&self, namespaces: &BTreeSet<Name>, resource: Option<&str>) -> usize {
         let scope = Scope { objects: ObjectScope::All, ..Scope::default() };
-        let is_it = |key: &ObjectKey| self.0.forest.kind(key.kind).group_resource() == resource;
+        let is_it =
+            |key: &ObjectKey| resource.is_none_or(|it| self.0.forest.kind(key.kind).group_resource() == it);
         let within = |namespace: &Name| {
             plan(&self.0.forest, namespace, &scope).conflicts.iter().filter(|(key, _)| is_it(key)).count()
         };
@@ -235,8 +236,8 @@ mod tests {
         let objects =
             objects(&["a", "b < a", "c < a"], &[("a", "r", None), ("b", "r", None), ("c", "r", Some("a"))]);
         let all = ["a", "b", "c"].map(Name::from).into();
-        assert_eq!(objects.kept(&all, "roles.rbac.authorization.k8s.io"), 1);
-        assert_eq!(objects.kept(&all, "secrets"), 0);
+        assert_eq!(objects.kept(&all, Some("roles.rbac.authorization.k8s.io")), 1);
+        assert_eq!((objects.kept(&all, None), objects.kept(&all, Some("secrets"))), (1, 0));
     }
 
     #[test]

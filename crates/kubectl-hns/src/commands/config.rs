@@ -221,7 +221,7 @@ async fn in_effect(
         let everywhere = structure.namespaces.keys().cloned().collect();
         let objects = Objects::read(session, structure).await?;
         notes = objects.notes().to_vec();
-        kept = objects.kept(&everywhere, &resource);
+        kept = objects.kept(&everywhere, Some(&resource));
         Ok(objects.progress(&everywhere, Some(&resource)))
     })
     .await?;

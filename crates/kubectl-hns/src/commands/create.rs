@@ -248,9 +248,9 @@ async fn wait_for(
     })
     .await?;
     let place = format!("the subnamespace {child}");
-    let notes =
+    let arrival =
         relocation::wait_for_arrival(session, terminal, (&place, child, Some(parent)), deadline).await?;
-    for note in &notes {
+    for note in &arrival.unchecked {
         terminal.note(note);
     }
     Ok(())

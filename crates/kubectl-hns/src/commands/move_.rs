@@ -44,7 +44,6 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
         terminal.note(note);
     }
     let steps = relocation::move_to(&placement, to);
-    let mut kept = None;
     if steps.is_empty() {
         terminal.line(&format!("{name} is below {to} already; unchanged"));
     } else {
@@ -54,12 +53,12 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
         }
         let heading = heading(&placement, to);
         let what = (&placement, &*steps);
-        kept = Some(relocation::confirm(session, terminal, what, (&heading, arguments.yes)).await?);
+        relocation::confirm(session, terminal, what, (&heading, arguments.yes)).await?;
         perform_all(session, terminal, (&placement, &steps), &arguments.wait).await?;
         terminal.line(&format!("Moved {name} below {to}"));
     }
     if arguments.wait.is_wanted() {
-        wait_for_arrival(arguments, kept, session, terminal).await?;
+        wait_for_arrival(arguments, !steps.is_empty(), session, terminal).await?;
     }
     Ok(())
 }
@@ -117,18 +116,18 @@ pub(super) async fn perform_all(
 
 async fn wait_for_arrival(
     arguments: &Arguments,
-    kept: Option<usize>,
+    has_moved: bool,
     session: &Session,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let (name, to) = (&*arguments.namespace, &*arguments.to);
     let (what, deadline) = (format!("the move of {name}"), arguments.wait.deadline());
-    let notes = relocation::wait_for_arrival(session, terminal, (&what, name, Some(to)), deadline).await?;
-    for note in &notes {
+    let arrival = relocation::wait_for_arrival(session, terminal, (&what, name, Some(to)), deadline).await?;
+    for note in &arrival.unchecked {
         terminal.note(note);
     }
-    if let Some(kept) = kept {
-        terminal.line(&moved(name, kept, notes.is_empty()));
+    if has_moved {
+        terminal.line(&moved(name, arrival.kept, arrival.unchecked.is_empty()));
     }
     Ok(())
 }

@@ -310,13 +310,13 @@ pub(super) async fn check_rights(session: &Session, name: &str, steps: &[Step]) 
 }
 
 /// Shows the effects of the steps and asks for confirmation, unless `yes`. Fails before the first write if a step would
-/// be refused. Returns the number of objects that are kept in the way of copies.
+/// be refused.
 pub(super) async fn confirm(
     session: &Session,
     terminal: &Terminal,
     (placement, steps): (&Placement, &[Step]),
     (heading, yes): (&str, bool),
-) -> Result<usize, Failure> {
+) -> Result<(), Failure> {
     let plan = preview(session, placement, steps).await?;
     for note in plan.notes.iter().filter(|note| !placement.notes.contains(note)) {
         terminal.note(note);
@@ -331,7 +331,7 @@ pub(super) async fn confirm(
     }
     terminal.print(&plan.effects(terminal.paint));
     if yes || terminal.confirm("Go on?")? {
-        return Ok(plan.kept.len());
+        return Ok(());
     }
     Err(Failure::new("Nothing was changed"))
 }
@@ -346,23 +346,32 @@ async fn preview(session: &Session, placement: &Placement, steps: &[Step]) -> Re
     Ok(Document::new(Vec::new(), &preview.try_all(&intents).await?))
 }
 
+/// What is known of a namespace that has arrived with all below it.
+#[derive(Debug, Default)]
+pub(super) struct Arrival {
+    /// What could not be checked, as notes for the user.
+    pub(super) unchecked: Vec<String>,
+    /// The number of objects that are kept in the way of copies.
+    pub(super) kept: usize,
+}
+
 /// Waits until the namespace and all namespaces below it are in place below `parent`, with all copies; `what` is what
-/// is waited for, as a noun. Returns what could not be checked.
+/// is waited for, as a noun.
 pub(super) async fn wait_for_arrival(
     session: &Session,
     terminal: &Terminal,
     (what, name, parent): (&str, &str, Option<&str>),
     deadline: Deadline,
-) -> Result<Vec<String>, Failure> {
+) -> Result<Arrival, Failure> {
     let shown_by = format!("describe {name}");
     until(terminal, (what, &shown_by), deadline, async || progress(session, name, parent).await).await?;
-    let mut notes = Vec::new();
+    let mut arrival = Arrival::default();
     let right = format!("the copies in {name} and below");
     until(terminal, (&right, &shown_by), deadline, async || {
-        copies(session, (name, parent), &mut notes).await
+        copies(session, (name, parent), &mut arrival).await
     })
     .await?;
-    Ok(notes)
+    Ok(arrival)
 }
 
 /// The progress of the move below `parent`.
@@ -493,12 +502,12 @@ fn label_progress(name: &str, above: &Depths, members: &[(String, Depths)]) -> P
 async fn copies(
     session: &Session,
     (name, parent): (&str, Option<&str>),
-    notes: &mut Vec<String>,
+    arrival: &mut Arrival,
 ) -> Result<Progress, Failure> {
     let structure = structure::read(session, Extent::Around(&[name.to_owned()])).await?;
     let tree = BTreeSet::from_iter(below(&structure.forest(), name));
     let objects = Objects::read(session, structure).await?;
-    *notes = objects.notes_on_objects();
+    *arrival = Arrival { unchecked: objects.notes_on_objects(), kept: objects.kept(&tree, None) };
     match parent.and_then(|parent| objects.awaiting_rights(&tree, parent)) {
         Some(place) => Ok(rights_missing(place)),
         None => Ok(objects.progress(&tree, None)),

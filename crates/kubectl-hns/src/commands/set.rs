@@ -145,8 +145,8 @@ async fn wait_for_arrival(
 ) -> Result<(), Failure> {
     let name = &*arguments.properties.namespace;
     let (what, deadline) = (format!("the new parent of {name}"), arguments.wait.deadline());
-    let notes = relocation::wait_for_arrival(session, terminal, (&what, name, parent), deadline).await?;
-    for note in &notes {
+    let arrival = relocation::wait_for_arrival(session, terminal, (&what, name, parent), deadline).await?;
+    for note in &arrival.unchecked {
         terminal.note(note);
     }
     Ok(())

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use forest::hnc::quota::Resources;
-use forest::{Name, Quantity};
+use forest::{Name, Quantity, Settings};
 use hns_api::HierarchicalResourceQuota;
 use hns_cluster::ingest::quotas::amounts;
 use serde_json::json;
@@ -11,6 +11,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::lines::Lines;
 use crate::picture::{Node, build};
+use crate::published;
 use crate::quotas;
 use crate::session::Session;
 use crate::structure::{self, Extent, Structure};
@@ -48,6 +49,7 @@ pub(super) async fn show(
     let mut roots: Vec<String> = quotas.iter().filter_map(|it| it.metadata.namespace.clone()).collect();
     roots.dedup();
     let structure = structure::read(session, Extent::Below(&roots)).await?;
+    let (settings, _) = published::settings(session).await;
     let everywhere = match quotas::usage(session).await {
         Ok(all) => Some(all.into_iter().map(|(namespace, quota)| (namespace, quota.used)).collect()),
         Err(problem) if problem.is_forbidden() => None,
@@ -56,7 +58,7 @@ pub(super) async fn show(
     let mut views = Vec::new();
     let mut unread = Vec::new();
     for quota in quotas {
-        let mut view = View::new(quota, &structure);
+        let mut view = View::new(quota, &structure, &settings);
         match &everywhere {
             Some(all) => view.take_usage(all),
             None => unread.extend(view.read_usage(session).await?),
@@ -78,7 +80,7 @@ pub(super) async fn show(
 }
 
 impl View {
-    fn new(quota: &HierarchicalResourceQuota, structure: &Structure) -> Self {
+    fn new(quota: &HierarchicalResourceQuota, structure: &Structure, settings: &Settings) -> Self {
         let namespace = quota.metadata.namespace.clone().unwrap_or_default();
         let status = quota.status.clone().unwrap_or_default();
         let conditions = status.conditions.iter().flatten();
@@ -91,13 +93,16 @@ impl View {
             ("Exceeded", "True") => Some((Ink::Bad, format!("exceeded: {}", it.message))),
             _ => None,
         });
+        let mut tree = build(structure, &[namespace.as_str().into()]).remove(0);
+        // A quota limits no excluded namespace, and none below one.
+        tree.each(&mut |node| node.children.retain(|it| settings.is_managed(&it.name)));
         Self {
             name: quota.metadata.name.clone().unwrap_or_default(),
             hard: amounts(&json!(status.hard)),
             wanted: amounts(&json!(quota.spec.hard)),
             used: amounts(&json!(status.used)),
             conditions: conditions.collect(),
-            tree: build(structure, &[namespace.as_str().into()]).remove(0),
+            tree,
             orphans: build(structure, &structure.forest().orphans_below(&namespace)),
             usage: BTreeMap::new(),
             namespace,
@@ -243,6 +248,7 @@ fn bar(percent: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::structure::settings;
     use crate::structure::tests::sketch;
 
     #[test]
@@ -255,7 +261,7 @@ mod tests {
         let mut structure = sketch(&["a", "b < a", "x < gone", "y < x", "other < gone"]);
         let place = [("a.tree.hnc.x-k8s.io/depth", "2"), ("x.tree.hnc.x-k8s.io/depth", "0")];
         structure.namespaces.get_mut("x").unwrap().labels = place.into_iter().collect();
-        let mut view = View::new(&quota, &structure);
+        let mut view = View::new(&quota, &structure, &settings());
         let used = |pods: &str| amounts(&json!({ "pods": pods }));
         view.usage =
             [("a", "0"), ("b", "1"), ("x", "0"), ("y", "2")].map(|(name, it)| (name.into(), used(it))).into();
@@ -285,7 +291,7 @@ x counts too: its parent does not exist, and it is still limited
         ] {
             let metadata = json!({ "name": "team", "namespace": "a" });
             let quota = serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).unwrap();
-            let text = View::new(&quota, &sketch(&["a"])).text(Paint::NONE);
+            let text = View::new(&quota, &sketch(&["a"]), &settings()).text(Paint::NONE);
             assert_eq!(text, format!("team in namespace a\n{said}\n"));
         }
     }
@@ -303,7 +309,12 @@ x counts too: its parent does not exist, and it is still limited
             },
         }))
         .unwrap();
-        let mut view = View::new(&quota, &sketch(&["a", "[s] b < a", "c < b", "d < a"]));
+        let mut view = View::new(
+            &quota,
+            // hnc-system and what is below it are in no tree.
+            &sketch(&["a", "[s] b < a", "c < b", "d < a", "hnc-system < a", "e < hnc-system"]),
+            &settings(),
+        );
         let used = |pods: &str| amounts(&json!({ "pods": pods }));
         view.usage = [("a", "0"), ("b", "1"), ("c", "2")].map(|(name, it)| (name.into(), used(it))).into();
         let wanted = "\
