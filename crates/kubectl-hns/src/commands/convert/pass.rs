@@ -59,10 +59,11 @@ pub(super) async fn run(
     terminal.line("Until the last namespace has passed, the namespaces that are in both hierarchies are halted, with all below them.");
     terminal.line("Then HNC's copies replace those of Accurate. Labels and annotations that Accurate has set stay, and follow nothing.");
     if found.stays > 0 {
-        terminal.line(&format!(
-            "{} copies that were created once stay as they are, and follow nothing.",
-            found.stays
-        ));
+        let (copies, they) = match found.stays {
+            1 => ("1 copy that was created once stays".to_owned(), "it is, and follows"),
+            stays => (format!("{stays} copies that were created once stay"), "they are, and follow"),
+        };
+        terminal.line(&format!("{copies} as {they} nothing."));
     }
     if !yes && !terminal.confirm("Go on?")? {
         return Err(Failure::new("Nothing was changed"));

@@ -50,6 +50,8 @@ pub(super) fn check(structure: &Structure, settings: &Settings) -> Vec<Finding> 
             && structure.namespaces.contains_key(parent)
             && settings.is_managed(name)
             && settings.is_managed(parent)
+            // It goes, whatever becomes of its anchor.
+            && !namespace.terminating
             && !has_anchor(structure, parent, name)
         {
             findings.push(Finding::wrong(

@@ -96,6 +96,9 @@ impl View {
         let mut tree = build(structure, &[namespace.as_str().into()]).remove(0);
         // A quota limits no excluded namespace, and none below one.
         tree.each(&mut |node| node.children.retain(|it| settings.is_managed(&it.name)));
+        let mut orphans = structure.forest().orphans_below(&namespace);
+        orphans.retain(|it| settings.is_managed(it));
+        let orphans = build(structure, &orphans);
         Self {
             name: quota.metadata.name.clone().unwrap_or_default(),
             hard: amounts(&json!(status.hard)),
@@ -103,7 +106,7 @@ impl View {
             used: amounts(&json!(status.used)),
             conditions: conditions.collect(),
             tree,
-            orphans: build(structure, &structure.forest().orphans_below(&namespace)),
+            orphans,
             usage: BTreeMap::new(),
             namespace,
         }
@@ -258,9 +261,11 @@ mod tests {
             "status": { "hard": { "pods": "4" }, "used": { "pods": "3" } },
         }))
         .unwrap();
-        let mut structure = sketch(&["a", "b < a", "x < gone", "y < x", "other < gone"]);
+        let mut structure = sketch(&["a", "b < a", "x < gone", "y < x", "other < gone", "hnc-system < gone"]);
         let place = [("a.tree.hnc.x-k8s.io/depth", "2"), ("x.tree.hnc.x-k8s.io/depth", "0")];
-        structure.namespaces.get_mut("x").unwrap().labels = place.into_iter().collect();
+        for name in ["x", "hnc-system"] {
+            structure.namespaces.get_mut(name).unwrap().labels = place.into_iter().collect();
+        }
         let mut view = View::new(&quota, &structure, &settings());
         let used = |pods: &str| amounts(&json!({ "pods": pods }));
         view.usage =
