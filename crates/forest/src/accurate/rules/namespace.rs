@@ -282,10 +282,15 @@ impl<'a> Review<'a> {
             // Restrictions are left from one that is missing, or that came back without a place in a hierarchy.
             let leads = self.forest.has_seen(upstream)
                 && self.forest.id(upstream).is_some_and(|id| labels_of(self.forest, id).leads(kind));
-            let right = if leads { may_delete_below(upstream) } else { is_admin(name) };
-            let top = leads.then(|| self.topmost_left(upstream)).flatten();
-            let top = top.filter(|top| **top != *upstream);
-            let rights: Vec<_> = [right].into_iter().chain(top.map(|top| may_delete_below(&top))).collect();
+            let rights = if leads {
+                let top = self.topmost_left(upstream).filter(|top| **top != *upstream);
+                [may_delete_below(upstream)]
+                    .into_iter()
+                    .chain(top.map(|top| may_delete_below(&top)))
+                    .collect()
+            } else {
+                vec![is_admin(name)]
+            };
             has_rights(&rights, self.answers, || {
                 format!("remove the label {}={upstream} from namespace {name:?}", label(kind))
             })?;
