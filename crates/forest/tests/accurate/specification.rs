@@ -88,10 +88,12 @@ pub(super) fn check(before: &Cluster, after: &Cluster) {
             _ if **name == *"kube-system" => here.is_untouched(|_, _| false),
             Err(()) => {
                 let is_gone = |name: &str| !after.namespaces.contains_key(name);
-                let names_none = named(after, name).is_some_and(|(_, upstream)| is_gone(upstream));
+                let names = named(after, name).map(|(_, upstream)| upstream);
                 let is_forsaken = |key: &ObjectKey, object: &Object| {
+                    let Some(from) = object.from().filter(|_| is_followed(object)) else { return false };
+                    let is_former = names.is_some_and(|upstream| from != upstream);
                     let gives = key.kind != kind_ids()[3];
-                    gives && names_none && is_followed(object) && object.from().is_some_and(is_gone)
+                    gives && names.is_some_and(is_gone) && is_gone(from) || binds(key) && is_former
                 };
                 assert!(!here.objects(after).any(|(key, object)| is_forsaken(key, object)), "{name}");
                 if upstream(before, name).is_err() {
@@ -106,6 +108,10 @@ pub(super) fn check(before: &Cluster, after: &Cluster) {
         }
     }
     forms(after);
+}
+
+fn binds(key: &ObjectKey) -> bool {
+    key.kind == kind_ids()[1]
 }
 
 fn object_in<'a>(of: &'a Cluster, namespace: &str, key: &ObjectKey) -> Option<&'a Object> {

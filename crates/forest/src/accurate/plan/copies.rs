@@ -128,9 +128,11 @@ impl Changes {
 fn is_forsaken(place: &Place<'_>, key: &ObjectKey, object: &Object, why: &Frozen) -> bool {
     let Some(from) = object.hop().and_then(|hop| hop.from.as_ref()) else { return false };
     let binds = place.forest.kind(key.kind).binds_subjects();
+    let upstream = || place.forest.tree.hop(place.id).map(|edge| place.forest.name(edge.upstream));
     match why {
+        Frozen::Crossed(_) => false,
         // Nothing here follows a source in the former place any more, so a binding from there would stay when it is withdrawn.
-        Frozen::Missing(upstream) | Frozen::NotLeading(_, upstream) if binds && from != upstream => true,
+        _ if binds && upstream().is_some_and(|upstream| from != upstream) => true,
         Frozen::Missing(_) => !place.forest.has_seen(from),
         Frozen::NotLeading(_, upstream) => {
             from == upstream
@@ -139,7 +141,7 @@ fn is_forsaken(place: &Place<'_>, key: &ObjectKey, object: &Object, why: &Frozen
                 && (!matches!(place.decide(key), Decision::Leave)
                     || place.role_of(key).is_some_and(|role| !place.has_the_same(&role)))
         }
-        _ => false,
+        Frozen::Cycle => false,
     }
 }
 

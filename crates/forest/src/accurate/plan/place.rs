@@ -21,8 +21,9 @@ use crate::dialects::Forest;
 pub(crate) enum Reach {
     /// It is unmanaged or unknown: nothing is written there.
     None,
-    /// Nothing is written there, with two exceptions: if the upstream namespace is missing, copies whose source was deleted with its
-    /// namespace are deleted, unless they restrict; if it is being deleted, copies of bindings whose source is withdrawn or changed there are deleted.
+    /// Nothing is written there, with three exceptions. Copies of bindings from another namespace than the upstream namespace are deleted.
+    /// If that is missing, copies whose source was deleted with its namespace are deleted, unless they restrict. If it is being deleted,
+    /// copies of bindings whose source is withdrawn or changed there are deleted.
     Frozen(Frozen),
     /// It has no upstream namespace: the copies in it are out of date.
     Alone,

@@ -354,7 +354,7 @@ fn what_a_namespace_that_is_being_deleted_passes_on_no_more_gives_no_right() {
 /// Nothing here would follow it when it is withdrawn there.
 #[test]
 fn a_binding_from_a_former_place_goes_also_where_nothing_else_is_written() {
-    for world in ["r root, x ^gone", "r root, q, x ^q", "r root, q !, x ^q"] {
+    for world in ["r root, x ^gone", "r root, q, x ^q", "r root, q !, x ^q", "r root, q ^x, x ^q"] {
         let mut forest = draw(world);
         add(
             &mut forest,
