@@ -59,6 +59,7 @@ async fn accurate_is_taken_over_without_one_write_to_a_correct_copy_and_can_come
     let guide = Guide::new(cluster).await;
     let mut deployed = Deployed::new(cluster, "hnc-system", guide.port).unwrap();
     accurate_lives(cluster, &guide).await;
+    quotas_are_counted(cluster).await;
     let before = State::read(cluster).await;
 
     for block in ["kept", "values", "rules", "uninstall"] {
@@ -113,6 +114,24 @@ async fn accurate_lives(cluster: &Cluster, guide: &Guide) {
     cluster.kubectl().args(patch).args(["--type=merge"]).ok().await.unwrap();
     let stored = definition(cluster).await["status"]["storedVersions"].clone();
     assert_eq!(stored, json!(["v1", "v2"]));
+}
+
+/// The quota controller writes the status of a new quota, some time later.
+async fn quotas_are_counted(cluster: &Cluster) {
+    for namespace in NAMESPACES {
+        let quotas = ["resourcequotas", "--selector=kept=1", "-n", namespace];
+        eventually(&format!("quotas in {namespace} are counted"), PATIENCE, async || {
+            let found = json_of(cluster, &quotas).await;
+            let waits = found["items"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .find(|it| it["status"]["hard"] != it["spec"]["hard"]);
+            waits.map_or(Ok(()), |quota| Err(quota.to_string()))
+        })
+        .await
+        .unwrap();
+    }
 }
 
 async fn definition(cluster: &Cluster) -> Value {
