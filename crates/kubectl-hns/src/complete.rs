@@ -2,18 +2,25 @@
 //! program runs `kubectl-hns __complete`. The same for `kubectl accurate`.
 
 use std::ffi::OsString;
+use std::fmt::Debug;
 use std::time::Duration;
 
 use clap::{Arg, Command, FromArgMatches};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate, complete};
-use hns_api::SubnamespaceAnchor;
 use hns_api::accurate::labels::{TYPE_ROOT, TYPE_TEMPLATE};
+use hns_api::{HierarchicalResourceQuota, SubnamespaceAnchor};
+use hns_cluster::api::Api;
+use hns_cluster::configured_kinds::discover;
 use k8s_openapi::api::core::v1::Namespace;
+use kube::Resource;
 use kube::api::ListParams;
+use kube::core::PartialObjectMeta;
+use serde::de::DeserializeOwned;
 
 use crate::cli;
 use crate::commands::completion::COMMAND;
 use crate::connection::{self, ConnectionArgs};
+use crate::failure::Problem;
 use crate::program::Program;
 use crate::session::Session;
 use crate::terminal::Paint;
@@ -31,6 +38,12 @@ enum Wanted {
     Word(&'static [&'static str]),
     /// A subnamespace of the namespace of the request.
     Subnamespace,
+    /// A hierarchical quota in the namespace of the request.
+    Quota,
+    /// A resource with objects in namespaces.
+    Resource,
+    /// The same, before the name of an object.
+    Object,
 }
 
 /// What a kubeconfig has by name.
@@ -44,9 +57,10 @@ enum Entry {
 /// The types of a namespace in Accurate's API.
 const TYPES: &[&str] = &[TYPE_ROOT, TYPE_TEMPLATE, "none"];
 
-/// The directives of kubectl's protocol: the shell may complete names of files, or may not.
+/// The directives of kubectl's protocol: the shell may complete names of files, or may not; or it may not, and adds no space.
 const FILES: &str = ":0";
 const NO_FILES: &str = ":4";
+const NO_FILES_NO_SPACE: &str = ":6";
 
 /// The answer for kubectl, if `words` ask for a completion: one candidate per line, with its description, and a directive.
 pub fn answer(words: &[OsString]) -> Option<String> {
@@ -56,7 +70,11 @@ pub fn answer(words: &[OsString]) -> Option<String> {
     let connection = connection(&words);
     let may_be_file = is_file(&cli::command(Program::of(Some(program))), &words);
     let candidates = candidates(words, move |wanted| names(&connection, wanted));
-    let directive = if candidates.is_empty() && may_be_file { FILES } else { NO_FILES };
+    let directive = match &*candidates {
+        [] if may_be_file => FILES,
+        [first, ..] if first.get_value().to_string_lossy().ends_with('/') => NO_FILES_NO_SPACE,
+        _ => NO_FILES,
+    };
     Some(candidates.iter().map(line).chain([format!("{directive}\n")]).collect())
 }
 
@@ -95,13 +113,13 @@ fn line(candidate: &CompletionCandidate) -> String {
     format!("{}{help}\n", candidate.get_value().display())
 }
 
-/// The command line with names as values of the arguments that are namespaces.
+/// The command line with names as values of the arguments that name something.
 fn with_names(
     command: Command,
     names: &(impl Fn(Wanted) -> Vec<String> + Clone + Send + Sync + 'static),
 ) -> Command {
     // The child of `create` does not exist yet.
-    let exists = command.get_name() == "delete";
+    let (exists, is_quota) = (command.get_name() == "delete", command.get_name() == "hrq");
     let wanted = |arg: &Arg| {
         match arg.get_id().as_str() {
             "context" => return Some(Wanted::Named(Entry::Context)),
@@ -113,6 +131,9 @@ fn with_names(
             "NAMESPACE" | "PARENT" | "TEMPLATE" => Some(Wanted::Namespace),
             "TYPE" => Some(Wanted::Word(TYPES)),
             "CHILD" if exists => Some(Wanted::Subnamespace),
+            "NAME" if is_quota => Some(Wanted::Quota),
+            "RESOURCE" => Some(Wanted::Resource),
+            "KIND/NAME" => Some(Wanted::Object),
             _ => None,
         })
     };
@@ -135,31 +156,50 @@ fn connection(words: &[OsString]) -> ConnectionArgs {
     matches.ok().and_then(|it| ConnectionArgs::from_arg_matches(&it).ok()).unwrap_or_default()
 }
 
-/// The names of all namespaces, or of that of the request for a user who may not list them; or of the subnamespaces of that. None if the
-/// API server does not answer.
+/// The names of what is wanted; of namespaces, that of the request for a user who may not list them. None if the API server does not
+/// answer.
 fn names(connection: &ConnectionArgs, wanted: Wanted) -> Vec<String> {
     match wanted {
         Wanted::Word(words) => return words.iter().map(|&it| it.to_owned()).collect(),
         Wanted::Named(entry) => return entries(connection, entry),
-        Wanted::Namespace | Wanted::Subnamespace => {}
+        _ => {}
     }
     let read = async {
         let session = Session::open(connection, Paint::NONE).await.ok()?;
-        let params = ListParams::default();
-        if wanted == Wanted::Subnamespace {
-            let anchors = session.within::<SubnamespaceAnchor>(&session.namespace);
-            let all = session.list_metadata(&anchors, &params).await.ok()?;
-            return Some(all.into_iter().filter_map(|it| it.metadata.name).collect());
-        }
-        match session.list_metadata(&session.all::<Namespace>(), &params).await {
-            Ok(all) => Some(all.into_iter().filter_map(|it| it.metadata.name).collect()),
-            Err(problem) if problem.is_forbidden() => Some(vec![session.namespace]),
-            Err(_) => None,
+        let namespace = &session.namespace;
+        match wanted {
+            Wanted::Subnamespace => {
+                listed(&session, &session.within::<SubnamespaceAnchor>(namespace)).await.ok()
+            }
+            Wanted::Quota => {
+                listed(&session, &session.within::<HierarchicalResourceQuota>(namespace)).await.ok()
+            }
+            Wanted::Resource => Some(resources(&session).await?.collect()),
+            Wanted::Object => Some(resources(&session).await?.map(|it| format!("{it}/")).collect()),
+            _ => match listed(&session, &session.all::<Namespace>()).await {
+                Err(problem) if problem.is_forbidden() => Some(vec![session.namespace]),
+                other => other.ok(),
+            },
         }
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let found = runtime.map(|it| it.block_on(async { tokio::time::timeout(PATIENCE, read).await }));
     found.ok().and_then(Result::ok).flatten().unwrap_or_default()
+}
+
+async fn listed<K>(session: &Session, api: &Api<K>) -> Result<Vec<String>, Problem>
+where
+    K: Resource + Clone + DeserializeOwned + Debug,
+    PartialObjectMeta<K>: Clone,
+{
+    let all = session.list_metadata(api, &ListParams::default()).await?;
+    Ok(all.into_iter().filter_map(|it| it.metadata.name).collect())
+}
+
+/// The resources with objects in namespaces, with their groups.
+async fn resources(session: &Session) -> Option<impl Iterator<Item = String>> {
+    let kinds = discover(&session.client).await.ok()?.kinds.into_iter();
+    Some(kinds.filter(|it| it.namespaced).map(|it| it.kind.group_resource()))
 }
 
 /// The names of a kind of entry in the kubeconfig.
@@ -181,6 +221,9 @@ mod tests {
         let names = |wanted| match wanted {
             Wanted::Namespace => ["acme", "acme-dev", "other"].map(str::to_owned).to_vec(),
             Wanted::Subnamespace => vec!["acme-dev".to_owned()],
+            Wanted::Quota => vec!["gold".to_owned()],
+            Wanted::Resource => vec!["secrets".to_owned()],
+            Wanted::Object => vec!["secrets/".to_owned()],
             Wanted::Named(entry) => vec![format!("{entry:?}")],
             Wanted::Word(words) => words.iter().map(|&it| it.to_owned()).collect(),
         };
@@ -201,6 +244,13 @@ mod tests {
             (&["sub", "move", "x", "ot"], &["other"]),
             (&["sub", "create", "ot"], &[]),
             (&["ns", "set-type", "acme", "t"], &["template"]),
+            (&["hrq", "g"], &["gold"]),
+            (&["hrq", "gold", "-n", "ot"], &["other"]),
+            (&["explain", "s"], &["secrets/"]),
+            (&["explain", "secrets/"], &["secrets/"]),
+            (&["tree", "--show-copies", "s"], &["secrets/"]),
+            (&["config", "set-resource", "s"], &["secrets"]),
+            (&["plan", "config", "delete-type", "--resource", "s"], &["secrets"]),
             (&["tree", "--context", ""], &["Context"]),
             (&["tree", "--user", ""], &["User"]),
         ] {

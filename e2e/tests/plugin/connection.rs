@@ -242,6 +242,8 @@ async fn kubectl_completes_names_of_namespaces() {
     complete(&format!("tree {flag} c-compl")).await.says("c-complete\n:4\n");
     still.apply(&[anchor("c-complete", "c-complete-sub", "Ok")]).await;
     complete(&format!("delete {flag} -n c-complete c-")).await.says("c-complete-sub\n:4\n");
+    complete(&format!("config set-resource {flag} configm")).await.says("configmaps\n:4\n");
+    complete(&format!("explain {flag} configm")).await.says("configmaps/\n:6\n");
     complete("tree --kubeconfig /nowhere c-compl").await.says(":4\n");
     let commands = complete("des").await;
     assert!(commands.stdout.starts_with("describe\tShow the parent, children"), "{commands:?}");
