@@ -131,7 +131,8 @@ secrets a in b-sub: copy of b-root (mode update)
         (
             "plain",
             "not propagated",
-            "b-root, its parent, asks for no copies of it\n  parent b-root: not propagated (mode unknown)",
+            "the annotation accurate.cybozu.com/propagate of the one in b-root, its parent, is neither create nor update\n  \
+             parent b-root: not propagated (mode unknown)",
         ),
         ("none", "not there", "b-root, its parent, does not have it\n  parent b-root: not there"),
     ] {

@@ -223,7 +223,7 @@ fn explanation(
         object: if hidden.contains(name) { UNREAD.to_owned() } else { described(found(name)) },
     });
     let first = above.first().filter(|it| hidden.contains(*it));
-    let (state, why, advice) = match first {
+    let (state, mut why, advice) = match first {
         Some(above) => {
             let what = word(forest.accurate_edge(&namespace).unwrap_or(EdgeKind::Parent));
             let why = format!("whether {above}, its {what}, has it is {UNREAD}");
@@ -231,6 +231,9 @@ fn explanation(
         }
         None => judged(forest, (&namespace, above.first()), key.as_ref(), kind),
     };
+    if is_misspelled(found(&namespace)) {
+        why = format!("{why}; {}", misspelled(&namespace));
+    }
     Explanation {
         namespace: namespace.to_string(),
         resource: kind.group_resource(),
@@ -254,6 +257,14 @@ const UNREAD: &str = "unknown (you may not read it)";
 
 /// The mode of an object whose annotation has another value.
 const UNKNOWN: &str = "unknown";
+
+fn is_misspelled(found: There<'_>) -> bool {
+    found.mode() == Some(HopMode::Unknown)
+}
+
+fn misspelled(place: &str) -> String {
+    format!("the annotation {PROPAGATE} of the one in {place} is neither create nor update")
+}
 
 /// What an object is, from its annotations.
 fn described(found: There<'_>) -> String {
@@ -319,7 +330,7 @@ fn judged(
 /// The verdict in a namespace below `above`, which is `named`.
 fn below((above, named): (&Name, &str), (here, source): (There<'_>, There<'_>), next: Next) -> Verdict {
     let state = described(here);
-    let asks = source.mode().is_some_and(|mode| mode != HopMode::Unknown);
+    let asks = source.mode().is_some() && !is_misspelled(source);
     let (is_here, is_above) = (here.is_something(), source.is_something());
     let (state, why) = match next {
         Next::Conflict => {
@@ -336,16 +347,15 @@ fn below((above, named): (&Name, &str), (here, source): (There<'_>, There<'_>), 
             (format!("{state}; to be replaced"), format!("it differs from the one in {named}"))
         }
         Next::Written => (format!("{state}; to be replaced"), format!("{named} has another one")),
+        Next::Removed if is_misspelled(source) => (format!("{state}; to be removed"), misspelled(named)),
         Next::Removed => (format!("{state}; to be removed"), format!("{named} does not have it as a source")),
+        Next::Stays if is_misspelled(source) => (state, misspelled(named)),
         Next::Stays if is_here && asks && here.from() != Some(above) => {
             (state, format!("{named} has one too, which is copied only where there is none"))
         }
         Next::Stays if is_here && asks => (state, format!("{named} has it, and asks for copies")),
         Next::Stays if is_here && is_above => (state, format!("{named} asks for no copies of it")),
         Next::Stays if !is_above => (state, format!("{named} does not have it")),
-        Next::Stays if source.mode().is_some_and(|mode| mode == HopMode::Unknown) => {
-            (state, format!("the annotation {PROPAGATE} of the one in {named} is neither create nor update"))
-        }
         Next::Stays if !asks => (state, format!("the one in {named} has no annotation {PROPAGATE}")),
         Next::Stays => (state, format!("the one in {named} refers to a Role that is not the same here")),
     };
@@ -365,4 +375,79 @@ fn text(explanation: &Explanation, paint: Paint) -> String {
         text.line(format!("  {is} {namespace}: {object}"));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use forest::accurate::Settings;
+    use serde_json::json;
+
+    use super::*;
+    use crate::structure;
+
+    /// A Secret `x` in `root` and in `sub`, each with these annotations.
+    fn why(namespace: &str, objects: [(&str, &[(&str, &str)]); 2]) -> String {
+        let secret = || Kind {
+            group: String::new(),
+            version: "v1".into(),
+            kind: "Secret".into(),
+            resource: "secrets".into(),
+        };
+        let accurate = Arc::new(Settings { watches: vec![secret()], ..Settings::default() });
+        let mut forest =
+            Forest::unconfigured(Arc::new(structure::settings())).with_accurate(accurate.clone());
+        let named = |name: &str, (key, value): (&str, &str)| {
+            let metadata = json!({ "name": name, "labels": { key: value } });
+            ingest::namespace(&serde_json::from_value(metadata).unwrap())
+        };
+        let sub = named("sub", (hns_api::accurate::labels::PARENT, "root"));
+        forest.apply(Fact::Namespaces(vec![named("root", (TYPE, TYPE_ROOT)), sub]));
+        forest.apply(Fact::Hnc(hnc::Fact::Hierarchies(Vec::new())));
+        forest.apply(AccurateFact::SubNamespaces(Vec::new()));
+        forest.apply(Fact::Kinds(vec![KindSettings::new(secret(), Mode::Ignore)]));
+        let id = forest.kind_named("", "Secret").unwrap();
+        for (namespace, annotations) in objects.into_iter().filter(|(_, it)| !it.is_empty()) {
+            let annotations: serde_json::Map<_, _> =
+                annotations.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
+            let object =
+                json!({ "metadata": { "name": "x", "namespace": namespace, "annotations": annotations } });
+            let object = serde_json::from_str(&object.to_string()).unwrap();
+            let settings = forest.shared_settings();
+            let fact = ingest::api_object(&secret(), (&settings, Some(&*accurate)), object);
+            forest.apply(Fact::Object(id, fact));
+        }
+        let path: &[Name] =
+            if namespace == "sub" { &["sub".into(), "root".into()] } else { &["root".into()] };
+        explanation(&forest, (path, &BTreeSet::new()), &secret(), "x").why
+    }
+
+    #[test]
+    fn a_misspelled_annotation_is_named_wherever_it_is() {
+        let (wrong, other, copy) = ([(PROPAGATE, "updte")], [("a", "b")], [(FROM, "root")]);
+        let wrong_of =
+            |place| format!("the annotation {PROPAGATE} of the one in {place} is neither create nor update");
+        let (above, own) = (wrong_of("root, its parent,"), wrong_of("sub"));
+        let none = "root, its parent, does not have it";
+        for (namespace, root, sub, wanted) in [
+            ("sub", &wrong[..], &[][..], above.clone()),
+            ("sub", &wrong, &other, above.clone()),
+            ("sub", &wrong, &copy, above.clone()),
+            ("sub", &wrong, &wrong, format!("{above}; {own}")),
+            ("sub", &[], &wrong, format!("{none}; {own}")),
+            ("sub", &[], &other, none.to_owned()),
+            (
+                "root",
+                &wrong,
+                &[],
+                format!(
+                    "root has no parent and no template, so nothing is copied to it; {}",
+                    wrong_of("root")
+                ),
+            ),
+        ] {
+            assert_eq!(why(namespace, [("root", root), ("sub", sub)]), wanted, "{root:?} {sub:?}");
+        }
+    }
 }
