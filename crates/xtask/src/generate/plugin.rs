@@ -21,13 +21,10 @@ pub(super) fn pages() -> anyhow::Result<Vec<Generated>> {
 fn add_program(program: Program, pages: &mut Vec<Generated>) -> anyhow::Result<()> {
     let binary = program.binary();
     let mut root = kubectl_hns::cli::command(program).term_width(100).disable_help_subcommand(true);
-    // Common flags are described once.
-    let mut commands = root.clone().mut_args(|it| if it.is_global_set() { it.hide(true) } else { it });
     root.build();
-    commands.build();
     let mut reference = format!("<!-- {NOTICE} -->\n\n# {}\n\n", program.words());
     add(&root, binary, 1, &mut reference, pages)?;
-    for command in commands.get_subcommands() {
+    for command in root.get_subcommands() {
         add_all(command, binary, &mut reference, pages)?;
     }
     let contents = format!("{}\n", reference.trim_end());
