@@ -1,8 +1,10 @@
-//! Errors of requests in the words that users and operators read. `kube` adds the Rust structure of the API server's answer to the
-//! text of an error; people need only its message.
+//! Errors of requests and of YAML in the words that users and operators read. `kube` adds the Rust structure of the API server's answer
+//! to the text of an error; people need only its message.
 
 use std::error::Error;
 use std::iter::successors;
+
+use serde_saphyr::{SnippetMode, UserMessageFormatter};
 
 /// The text of an error and of its causes, without repetitions: some libraries include the cause in the message of an error. Without
 /// the structure of the API server's answer, also where the error contains that of a request.
@@ -35,6 +37,13 @@ pub fn without_structures<'a>(
         }
         _ => text,
     })
+}
+
+/// What is wrong with a text that is not YAML, in one line: without the lines of the text, and the parser's advice to programmers.
+pub fn not_yaml(error: &serde_saphyr::Error) -> String {
+    let shown =
+        serde_saphyr::render_options! { formatter: &UserMessageFormatter, snippets: SnippetMode::Off };
+    format!("not YAML: {}", error.render_with_options(shown))
 }
 
 #[cfg(test)]

@@ -150,5 +150,7 @@ async fn a_namespace_that_is_being_deleted_has_its_place() {
     live.hns("plan delete rk-mid")
         .await
         .says("The namespace rk-mid is being deleted already\nNothing would change.\n");
+    let created = live.hns("create rk-mid -n rk-org").await;
+    assert!(created.stderr.contains("The namespace rk-mid is being deleted: try again"), "{created:?}");
     kubectl("patch configmap held -n rk-mid --type=merge -p {\"metadata\":{\"finalizers\":null}}").await;
 }

@@ -9,10 +9,10 @@ use kube::core::discovery::v2::APIGroupDiscovery;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use serde_saphyr::{SnippetMode, UserMessageFormatter};
 
 use super::section::section;
 use super::{accurate, values};
+use crate::error_text::not_yaml;
 
 /// What is wrong with a document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -287,11 +287,7 @@ fn in_accurate(Invalid { key, reason }: Invalid) -> Invalid {
 
 /// Reads a document in YAML. An empty one has no keys.
 pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, Invalid> {
-    // Without the lines of the text, and the parser's advice to programmers.
-    let shown =
-        serde_saphyr::render_options! { formatter: &UserMessageFormatter, snippets: SnippetMode::Off };
-    let value: Value = serde_saphyr::from_str(text)
-        .map_err(|error| Invalid::new("", format!("not YAML: {}", error.render_with_options(shown))))?;
+    let value: Value = serde_saphyr::from_str(text).map_err(|error| Invalid::new("", not_yaml(&error)))?;
     let value = match value {
         Value::Object(fields) => fields,
         Value::Null => Map::new(),

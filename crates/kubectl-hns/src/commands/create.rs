@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use hns_api::{KeyValue, SubnamespaceAnchor, SubnamespaceAnchorSpec, anchor_states};
+use hns_cluster::error_text::not_yaml;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt as _;
 use kube::api::PostParams;
 use serde_json::Value;
@@ -142,7 +144,8 @@ fn anchors(
 ) -> Result<Vec<SubnamespaceAnchor>, Failure> {
     let path = shown(path);
     let invalid = |why: &dyn std::fmt::Display| Failure::new(format!("Error: {path} is invalid: {why}"));
-    let documents: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|error| invalid(&error))?;
+    let documents: Vec<Value> =
+        serde_saphyr::from_multiple(text).map_err(|error| invalid(&not_yaml(&error)))?;
     let mut anchors = Vec::new();
     for (place, document) in documents.into_iter().enumerate().filter(|(_, it)| !it.is_null()) {
         if document["kind"] != "SubnamespaceAnchor" {
@@ -217,8 +220,8 @@ async fn create(
             let found = if exists(&problem) { session.call(anchors.get(child)).await.ok() } else { None };
             if path.is_none() || !found.as_ref().is_some_and(|found| is_unchanged(anchor, found)) {
                 let failure = could_not((parent, child), &problem, (found.as_ref(), path));
-                let is_child = is_taken(&problem.to_string()) && is_child(session, parent, child).await;
-                return Err(if is_child { failure.with_hint(to_convert(parent, child)) } else { failure });
+                let hint = if_taken(&problem.to_string(), session, (parent, child)).await;
+                return Err(if let Some(hint) = hint { failure.with_hint(hint) } else { failure });
             }
             terminal.line(&format!("The {child:?} subnamespace anchor in {parent:?} namespace is unchanged"));
         }
@@ -293,21 +296,36 @@ fn exists(problem: &Problem) -> bool {
 }
 
 /// Whether the reason is that there is a namespace of this name that is not a subnamespace of the parent.
-pub(super) fn is_taken(reason: &str) -> bool {
+fn is_taken(reason: &str) -> bool {
     reason.contains("exists already and is not a subnamespace of")
 }
 
-/// Whether the namespace has this parent, as far as the user may read.
-pub(super) async fn is_child(session: &Session, parent: &str, child: &str) -> bool {
-    let object = hierarchy::read(session, child).await;
-    object.is_ok_and(|it| hierarchy::spec(&it).parent.as_deref() == Some(parent))
+/// What can be done if the reason is that the name is taken, as far as the user may read the namespace.
+pub(super) async fn if_taken(
+    reason: &str,
+    session: &Session,
+    (parent, child): (&str, &str),
+) -> Option<String> {
+    if !is_taken(reason) {
+        return None;
+    }
+    let (namespace, object) = hierarchy::find(session, child).await.ok()?;
+    let above = object.and_then(|it| hierarchy::spec(&it).parent);
+    instead((parent, child), &namespace, above.as_deref())
 }
 
-pub(super) fn to_convert(parent: &str, child: &str) -> String {
-    format!(
-        "{child} is a full namespace and a child of {parent} already: `kubectl hns convert {child} --to sub` makes it a \
-         subnamespace."
-    )
+/// The same for a namespace with this parent `above`.
+fn instead((parent, child): (&str, &str), namespace: &ObjectMeta, above: Option<&str>) -> Option<String> {
+    if namespace.deletion_timestamp.is_some() {
+        return Some(format!("The namespace {child} is being deleted: try again when it is gone."));
+    }
+    let to_convert = || {
+        format!(
+            "{child} is a full namespace and a child of {parent} already: `kubectl hns convert {child} --to sub` makes it a \
+             subnamespace."
+        )
+    };
+    (above == Some(parent)).then(to_convert)
 }
 
 /// Whether the anchor that exists has all that the `wanted` one says.
@@ -410,10 +428,27 @@ mod tests {
         let taken = "namespace \"x\" exists already and is not a subnamespace of \"p\"; choose another name";
         assert_eq!(hint(409, taken, None), None);
         assert!(is_taken(taken) && !is_taken(exists));
-        assert!(to_convert("p", "x").contains("`kubectl hns convert x --to sub`"));
         let forbidden = "subnamespaceanchors.hnc.x-k8s.io is forbidden: User \"u\" cannot create resource \"subnamespaceanchors\" \
                          in API group \"hnc.x-k8s.io\" in the namespace \"p\"";
         assert!(hint(403, forbidden, None).unwrap().contains("\nIf p is new: its RoleBindings arrive"));
+    }
+
+    #[test]
+    fn a_name_that_is_taken_is_free_later_or_becomes_a_subnamespace() {
+        let going = json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" });
+        let deleted = Some("The namespace x is being deleted: try again when it is gone.");
+        for (namespace, above, wanted) in [
+            (&going, None, deleted),
+            (&going, Some("p"), deleted),
+            (&json!({}), Some("p"), Some("`kubectl hns convert x --to sub`")),
+            (&json!({}), Some("q"), None),
+            (&json!({}), None, None),
+        ] {
+            let namespace = serde_json::from_value(namespace.clone()).unwrap();
+            let hint = instead(("p", "x"), &namespace, above);
+            assert!(hint.is_some() == wanted.is_some(), "{hint:?}");
+            assert!(hint.unwrap_or_default().contains(wanted.unwrap_or_default()), "{wanted:?}");
+        }
     }
 
     #[test]
@@ -487,8 +522,12 @@ mod tests {
         let mixed = format!("{anchor}---\nkind: ConfigMap\nmetadata: {{ name: c }}\n");
         let mixed = read(&mixed, None).unwrap_err().text;
         assert!(mixed.contains("document 2 (kind \"ConfigMap\", name \"c\") is no"), "{mixed}");
-        for wrong in ["a: [", "kind: X"] {
-            assert!(read(wrong, None).unwrap_err().text.starts_with("Error: f.yaml is invalid: "), "{wrong}");
+        for (wrong, why) in
+            [("a: [", "not YAML: "), ("{ a: 'x\nb: ]", "not YAML: "), ("kind: X", "document 1 ")]
+        {
+            let text = read(wrong, None).unwrap_err().text;
+            assert!(text.starts_with(&format!("Error: f.yaml is invalid: {why}")), "{text}");
+            assert_eq!(text.lines().count(), 1, "{text}");
         }
     }
 

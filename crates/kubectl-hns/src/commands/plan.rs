@@ -105,9 +105,8 @@ async fn hint(command: &Command, refused: &Document, session: &Session) -> Resul
         }
         Command::Create(create::Child { name, .. }) => {
             let parent = &*session.namespace;
-            let is_taken = refused.verdict.message.as_deref().is_some_and(create::is_taken);
-            let is_child = is_taken && create::is_child(session, parent, name).await;
-            Ok(is_child.then(|| create::to_convert(parent, name)))
+            let reason = refused.verdict.message.as_deref().unwrap_or_default();
+            Ok(create::if_taken(reason, session, (parent, name)).await)
         }
         _ => Ok(None),
     }
