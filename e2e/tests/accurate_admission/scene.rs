@@ -55,8 +55,12 @@ async fn install() -> anyhow::Result<Scene> {
     product.cluster().kubectl().args(identity).args(apply).stdin(world.to_string()).ok().await?;
     let webhook = product.start_webhook().await?;
     let scene = Scene { product, webhook };
-    let going = "/api/v1/namespaces/going";
-    send(&scene.user(CONTROLLER_USER), "DELETE", going, Value::Null).await?;
+    for going in [
+        "/api/v1/namespaces/going",
+        "/apis/accurate.cybozu.com/v2/namespaces/app-red-sub/subnamespaces/ending",
+    ] {
+        send(&scene.user(CONTROLLER_USER), "DELETE", going, Value::Null).await?;
+    }
     scene.is_judged().await?;
     Ok(scene)
 }

@@ -85,9 +85,9 @@ pub struct ParentChange {
     /// The trees with a limited number of namespaces that `child` is added to. Several such changes could exceed the limit
     /// together. Empty for an anchor: the controller creates no more namespaces than there is room for.
     pub added_to: Vec<Addition>,
-    /// The namespace of the anchor, if an anchor for `child` is created or deleted.
+    /// The namespace of the anchor, if an anchor for `child` is created or deleted, or a `SubNamespace` is deleted.
     pub anchor_in: Option<Name>,
-    /// Whether the anchor is deleted, and `child` with it. Nothing may come to be below `child` meanwhile.
+    /// Whether that is deleted, and `child` with it; or `child` itself. Nothing may come to be below `child` meanwhile.
     pub deletes: bool,
     /// Whether it decides what can be below `child`: namespaces of which hierarchy, or none. Nothing may come to be below `child`
     /// meanwhile.

@@ -116,6 +116,9 @@ impl Forest {
     /// The known version of the object whose parent the change writes.
     pub fn changed_version(&self, change: &ParentChange) -> Option<Version> {
         match &change.anchor_in {
+            Some(parent) if change.parent_is_in == Stream::SUB_NAMESPACES => {
+                Some(self.accurate().sub_namespaces(self.id(parent)?).get(&change.child)?.version.clone())
+            }
             Some(holder) => self.anchor_version(holder, &change.child),
             None => self.parent_object_version(&change.child, change.parent_is_in),
         }

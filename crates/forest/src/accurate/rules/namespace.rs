@@ -53,7 +53,7 @@ pub fn review(forest: &Forest, request: &Request<'_>, answers: &Answers) -> Verd
         Operation::Update => review.update(),
         Operation::Delete => review.delete(),
     });
-    judged.err().unwrap_or_else(Verdict::allow).with_change(|| review.change())
+    judged.err().unwrap_or_else(Verdict::allow).with_change(|| Some(review.change()))
 }
 
 /// The labels that say where a namespace is.
@@ -106,11 +106,11 @@ impl<'a> Review<'a> {
         self.user_may_place()
     }
 
-    /// The new place. Until it is seen, no other change of this namespace, or of one upstream of it, is allowed in either hierarchy, and
-    /// nothing comes to be below it: the two could make a cycle, put a namespace into both, or leave one below a namespace that cannot be
-    /// upstream. A new namespace that no other one names cannot make a cycle.
-    /// So only its upstream namespace counts.
-    fn change(&self) -> Option<ParentChange> {
+    /// The new place, or the deletion. Until it is seen, no other change of this namespace, or of one upstream of it, is allowed in either
+    /// hierarchy, and nothing comes to be below it: the two could make a cycle, put a namespace into both, or leave one below a namespace
+    /// that cannot be upstream, or is gone. A new namespace that no other one names cannot make a cycle. So only its upstream namespace
+    /// counts.
+    fn change(&self) -> ParentChange {
         let Request { operation, name, .. } = self.request;
         let upstream = self.after().edge().and_then(|(_, name)| self.forest.id(name));
         let mut above = upstream.map(|id| self.forest.tree.hop_ancestry(id).path).unwrap_or_default();
@@ -120,7 +120,7 @@ impl<'a> Review<'a> {
         let links = above.into_iter().map(|id| link(self.forest, self.forest.name(id).clone()));
         let links = links.collect();
         let change = parent_change(self.forest, name, Stream::NAMESPACES, [None, None]);
-        (*operation != Operation::Delete).then_some(ParentChange { links, ..change })
+        ParentChange { links, deletes: *operation == Operation::Delete, ..change }
     }
 
     /// Walks upstream from the new labels.
@@ -219,12 +219,8 @@ impl<'a> Review<'a> {
         if matches!(presence_of(forest, &name, self.answers)?, Presence::Absent) {
             return Err(forbidden(format!("namespace does not exist: {upstream}")));
         }
-        if self.before().edge() != Some((kind, upstream)) && forest.is_terminating(upstream) {
-            return Err(forbidden(format!(
-                "namespace {upstream:?} is being deleted, so it cannot become the {} of namespace {:?}; choose another one",
-                word(kind),
-                &*self.request.name
-            )));
+        if self.before().edge() != Some((kind, upstream)) {
+            self.lasts(upstream, kind)?;
         }
         if forest.id(upstream).is_some_and(|id| labels_of(forest, id).leads(kind)) {
             return Ok(());
@@ -234,6 +230,30 @@ impl<'a> Review<'a> {
             EdgeKind::Template => keys::TEMPLATE_TYPE,
         };
         Err(forbidden(format!("{upstream} is not a valid {wanted} namespace")))
+    }
+
+    /// A namespace cannot come below one that is being deleted, or below others that are deleted with it: it would leave its tree without
+    /// consent when they are gone. The controller deletes a namespace some time after its `SubNamespace`.
+    fn lasts(&self, upstream: &str, kind: EdgeKind) -> Check {
+        let forest = self.forest;
+        let above = forest.id(upstream).map(|id| forest.tree.hop_ancestry(id).path).unwrap_or_default();
+        let ends = above.into_iter().find_map(|id| {
+            let name = forest.name(id);
+            if forest.is_terminating(name) {
+                return Some(format!("namespace {name:?}"));
+            }
+            forest
+                .own_sub_namespace(id)
+                .filter(|form| form.terminating)
+                .map(|_| format!("the SubNamespace of namespace {name:?}"))
+        });
+        ends.map_or(Ok(()), |what| {
+            Err(forbidden(format!(
+                "{what} is being deleted, so {upstream:?} cannot become the {} of namespace {:?}; choose another one",
+                word(kind),
+                &*self.request.name
+            )))
+        })
     }
 
     /// A namespace of HNC's can neither get labels of Accurate nor be named in them.

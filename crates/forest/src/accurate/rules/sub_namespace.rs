@@ -20,9 +20,11 @@ use crate::accurate::state::labels_of;
 use crate::core::denial::{Cause, Denial};
 use crate::core::key_syntax::{label_value_fault, qualified_name_fault};
 use crate::core::name::{Name, is_namespace_name};
+use crate::core::stream::Stream;
 use crate::core::tree::EdgeKind;
-use crate::core::verdict::{Answers, Check, Operation, Presence, User, Verdict, presence};
+use crate::core::verdict::{Answers, Check, Operation, ParentChange, Presence, User, Verdict, presence};
 use crate::dialects::Forest;
+use crate::hnc::rules::parent_change;
 
 /// The most labels that a namespace gets from its `SubNamespace`. A larger one could become too large for its status.
 const MOST_LABELS: usize = 100;
@@ -69,7 +71,7 @@ pub fn review(forest: &Forest, request: &Request, answers: &Answers) -> Verdict 
         Operation::Delete => structure_is_known(forest).and_then(|()| review.delete()),
     };
     let rights = |()| review.user_may_add_owner().and_then(|()| review.user_may_remove_finalizer());
-    judged.and_then(rights).err().unwrap_or_else(Verdict::allow)
+    judged.and_then(rights).err().unwrap_or_else(Verdict::allow).with_change(|| review.change())
 }
 
 /// Whether `SubNamespaces` in this namespace are about to create others.
@@ -236,9 +238,23 @@ impl Review<'_> {
     }
 
     /// A `SubNamespace` in conflict deletes no namespace. One whose namespace is already being deleted changes nothing any more.
+    fn deletes_its_namespace(&self) -> bool {
+        self.has_its_namespace() && !self.forest.is_terminating(&self.request.name)
+    }
+
+    /// Until the deletion is seen, nothing comes to be below the namespace.
+    fn change(&self) -> Option<ParentChange> {
+        let Request { operation, namespace, name, .. } = self.request;
+        (*operation == Operation::Delete && self.deletes_its_namespace()).then(|| ParentChange {
+            anchor_in: Some(namespace.clone()),
+            deletes: true,
+            ..parent_change(self.forest, name, Stream::SUB_NAMESPACES, [None, None])
+        })
+    }
+
     fn delete(&self) -> Check {
         let (forest, name) = (self.forest, &self.request.name);
-        if !self.has_its_namespace() || forest.is_terminating(name) {
+        if !self.deletes_its_namespace() {
             return Ok(());
         }
         let cascades = forest.accurate().settings().is_some_and(|it| it.allow_cascading_deletion);

@@ -3,7 +3,7 @@
 use super::decide;
 use crate::Forest;
 use crate::accurate::rules::namespace::{Request, review};
-use crate::accurate::rules::{is_admin, may_create_below};
+use crate::accurate::rules::{is_admin, may_create_below, sub_namespace};
 use crate::accurate::settings::Settings;
 use crate::accurate::world::{draw, draw_with, empty, form, namespace, place, settings};
 use crate::accurate::{Fact as AccurateFact, SubNamespaceFact};
@@ -308,6 +308,23 @@ fn nothing_joins_a_namespace_that_is_being_deleted() {
     assert_eq!(update_as(&rights, &forest, "y ^q", "y ^r"), "ok");
 }
 
+/// Nor one that goes with its `SubNamespace`, or is below such a one.
+#[test]
+fn nothing_joins_a_namespace_that_goes_with_its_sub_namespace() {
+    let mut forest = draw("r root, b ^r, z ^b, y ^z, c ^b, i template ~z, n");
+    forest.apply(AccurateFact::SubNamespace("b".into(), SubNamespaceFact { terminating: true, ..form("z") }));
+    for (old, new) in [("c ^b", "c ^z"), ("c ^b", "c ^y"), ("n", "n ~z"), ("n", "n ~y"), ("n", "n ~i")] {
+        let said = update(&forest, old, new);
+        assert!(
+            said.contains("the SubNamespace of namespace \"z\" is being deleted"),
+            "{old} -> {new}: {said}"
+        );
+    }
+    assert!(create(&forest, "a ^z").contains("is being deleted"));
+    let rights = ["create subnamespaces b", "delete subnamespaces z", "update hierarchyconfigurations y"];
+    assert_eq!(update_as(&rights, &forest, "y ^z", "y ^b"), "ok", "it is saved");
+}
+
 /// Who may create namespaces may be admin of each of them.
 #[test]
 fn nobody_gets_the_objects_of_a_namespace_by_creating_one_below_it() {
@@ -399,7 +416,7 @@ fn the_labels_of_a_namespace_are_set_in_one_hierarchy() {
 /// Of these, both would be allowed: neither sees the other yet.
 #[test]
 fn changes_at_the_same_moment_block_each_other() {
-    let forest = draw("a root, b root, c root, t template, i template ~t, u template, n, free");
+    let forest = draw("a root, b root, c root, t template, i template ~t, u template, n, free, z ^c, w ^c");
     let allowed = |verdict: Verdict| match verdict {
         Verdict::Allow { change, .. } => *change.unwrap(),
         other => panic!("{other:?}"),
@@ -413,7 +430,7 @@ fn changes_at_the_same_moment_block_each_other() {
         allowed(review(
             &forest,
             &request(Operation::Update, Some(old), Some(new)),
-            &yes(&["a", "b", "c", "t", "i", "u", "n"]),
+            &yes(&["a", "b", "c", "t", "i", "u", "n", "z"]),
         ))
     };
     let adopt = |child: &str, parent: &str| {
@@ -429,7 +446,27 @@ fn changes_at_the_same_moment_block_each_other() {
         };
         allowed(hierarchy::review(&forest, &request, &yes(&["n", "free"])))
     };
+    let end = |child: &str| {
+        let request = sub_namespace::Request {
+            operation: Operation::Delete,
+            namespace: "c".into(),
+            name: child.into(),
+            user: User::default(),
+            labels: vec![],
+            annotations: vec![],
+            adds_owner: false,
+            removes_finalizer: false,
+        };
+        allowed(sub_namespace::review(&forest, &request, &Answers::new()))
+    };
+    let removed =
+        |old| allowed(review(&forest, &request(Operation::Delete, Some(old), None), &Answers::new()));
     for (one, other, blocked) in [
+        (end("z"), place("n", "n ^z"), true),
+        (removed("z ^c"), place("n", "n ^z"), true),
+        (end("z"), place("u template", "u template ~z"), true),
+        (end("z"), place("n", "n ^c"), false),
+        (end("z"), end("w"), false),
         (place("a root", "a ^b"), place("b root", "b ^a"), true),
         (place("u template", "u template ~i"), place("t template", "t template ~u"), true),
         (place("n", "n ^a"), adopt("n", "free"), true),
