@@ -39,10 +39,25 @@ pub(crate) async fn note(session: &Session, namespace: &NamespaceFact, command: 
     })
 }
 
+/// The same about any of these namespaces.
+pub(crate) async fn note_on_some(
+    session: &Session,
+    mut namespaces: impl Iterator<Item = &NamespaceFact>,
+) -> Option<String> {
+    let labelled = namespaces.find(|it| is_labelled(|key| it.labels.get(key)))?;
+    is_in(session, |key| labelled.labels.get(key)).await.then(|| {
+        "some of these namespaces are in a hierarchy of Accurate, which is not shown here: see `kubectl accurate list`"
+            .to_owned()
+    })
+}
+
 /// Whether a namespace with these labels is in a hierarchy of Accurate, if Accurate's API is enabled.
 pub(crate) async fn is_in<'a>(session: &Session, label: impl Fn(&str) -> Option<&'a str>) -> bool {
-    let is_labelled = [PARENT, TEMPLATE, TYPE].iter().any(|key| label(key).is_some_and(|it| !it.is_empty()));
-    is_labelled && matches!(published::accurate(session).await, Ok(Some(_)))
+    is_labelled(label) && matches!(published::accurate(session).await, Ok(Some(_)))
+}
+
+fn is_labelled<'a>(label: impl Fn(&str) -> Option<&'a str>) -> bool {
+    [PARENT, TEMPLATE, TYPE].iter().any(|key| label(key).is_some_and(|it| !it.is_empty()))
 }
 
 /// The `SubNamespaces` of the cluster, or of a namespace.

@@ -90,6 +90,8 @@ pub(crate) struct PreviewResult {
     pub(crate) unread: BTreeSet<Name>,
     /// Whether there may be more effects than are known.
     pub(crate) is_partial: bool,
+    /// Whether the command makes the change only with --force.
+    pub(crate) needs_force: bool,
     pub(crate) notes: Vec<String>,
 }
 
@@ -242,7 +244,18 @@ impl<'a> ClusterPreview<'a> {
         notes.splice(..0, settings_note);
         notes.dedup();
         let forest = preview.into_forest();
-        Ok(PreviewResult { decisions, outcome, pending, forest, overridable, unread, is_partial, notes })
+        let needs_force = false;
+        Ok(PreviewResult {
+            decisions,
+            outcome,
+            pending,
+            forest,
+            overridable,
+            unread,
+            is_partial,
+            needs_force,
+            notes,
+        })
     }
 
     /// Makes the changes with all their effects, and decides about each before it is made; `first` is the decision about the
@@ -331,6 +344,7 @@ mod tests {
             overridable: BTreeSet::new(),
             unread: BTreeSet::new(),
             is_partial: false,
+            needs_force: false,
             notes: Vec::new(),
         };
         let mut allowed = result(Decision::Allowed { warnings: vec!["one".into()] });

@@ -103,7 +103,8 @@ pub(crate) async fn load(
     let notes = not_read(unread).into_iter().map(|note| format!("{note}{consequence}"));
     loaded.notes.extend(notes);
     loaded.unread.extend(unlisted);
-    if loaded.forest.settings().hierarchical_quotas {
+    // What is said of one object does not depend on quotas: that a binding waits for them is in the conditions of its namespace.
+    if matches!(selection, Selection::All(_)) && loaded.forest.settings().hierarchical_quotas {
         loaded.add_quotas(session).await?;
     }
     Ok(loaded)

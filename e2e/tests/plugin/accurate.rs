@@ -36,6 +36,10 @@ async fn types_templates_and_trees_have_the_outputs_of_accurate() {
     let all = world.run("list").await;
     assert!(all.stdout.contains("── v-root\n") && !all.stdout.contains("── v-tpl\n"), "{all:?}");
     world.run("template list v-tpl").await.says("└── v-tpl\n    └── v-root\n");
+    let of_hnc = world.fixture.hns("tree -A").await;
+    let note = "Note: some of these namespaces are in a hierarchy of Accurate, which is not shown here: see `kubectl accurate list`\n";
+    assert!(of_hnc.code == Some(0) && of_hnc.stderr.contains(note), "{of_hnc:?}");
+    world.fixture.hns("tree -A -l kubernetes.io/metadata.name=default").await.says("default\n");
     let missing = "Error: namespace v-gone not found. ensure the namespace exists and is correctly labeled\n";
     world.run("list v-gone").await.fails(missing);
     world.run("list v-a -o name").await.says("namespace/v-a\nnamespace/v-a-x\n");
@@ -101,6 +105,7 @@ async fn a_description_names_what_is_propagated() {
             secret("b-root", "a", "update"),
             secret("b-sub", "own", "create"),
             secret("b-sub", "plain", ""),
+            secret("b-sub", "alone", ""),
         ])
         .await;
     let wanted = "\
@@ -133,6 +138,12 @@ secrets a in b-sub: copy of b-root (mode update)
             "not propagated",
             "the annotation accurate.cybozu.com/propagate of the one in b-root, its parent, is neither create nor update\n  \
              parent b-root: not propagated (mode unknown)",
+        ),
+        (
+            "alone",
+            "not propagated",
+            "it is the namespace's own object, and has no annotation accurate.cybozu.com/propagate, so it is not copied further; \
+             b-root, its parent, does not have one\n",
         ),
         ("none", "not there", "b-root, its parent, does not have it\n  parent b-root: not there"),
     ] {

@@ -61,7 +61,7 @@ async fn without_n_the_namespace_is_the_context_s() {
     std::fs::write(anchors.path(), documents.replace("SubnamespaceAnchor", "Secret")).unwrap();
     let secret = plugin(&format!("create -f {}", anchors.path().display()), &variables).await.unwrap();
     secret.fails(&format!(
-        "Error: {} is invalid: document 1 (kind \"Secret\", name \"c-six\") is no SubnamespaceAnchor",
+        "Error: {} is invalid: document 1 (apiVersion \"hnc.x-k8s.io/v1alpha2\", kind \"Secret\", name \"c-six\") must have",
         anchors.path().display()
     ));
     let written = async |text: &str| {
@@ -71,7 +71,7 @@ async fn without_n_the_namespace_is_the_context_s() {
     written("").await.fails("Error: no SubnamespaceAnchor was given");
     let misspelt = written(&format!("{head}metadata: {{name: c-eight}}\nspec: {{lables: []}}\n")).await;
     misspelt.fails(&format!(
-        "Error: {} is invalid: SubnamespaceAnchor \"c-eight\": unknown field spec.lables\n",
+        "Error: {} is invalid: document 1 (SubnamespaceAnchor \"c-eight\"): unknown field spec.lables\n",
         anchors.path().display()
     ));
     // One with other content is not taken for the one in the file.
@@ -86,6 +86,13 @@ async fn without_n_the_namespace_is_the_context_s() {
     );
     assert!(partly.stderr.contains(&hint), "{partly:?}");
     assert!(partly.stderr.ends_with("\nError: not created, 1 of 3: c-seven\n"), "{partly:?}");
+    // A backup is restored.
+    let list = ["get", "subns", "-n", "c-other", "-o", "yaml"];
+    let list = still.cluster.kubectl().args(list).ok().await.unwrap();
+    still.cluster.kubectl().args(["delete", "subns", "c-seven", "-n", "c-other"]).ok().await.unwrap();
+    let restored = written(&list).await;
+    let printed = "Successfully created \"c-seven\" subnamespace anchor in \"c-other\" namespace\n";
+    assert!(restored.code == Some(0) && restored.stdout.contains(printed), "{restored:?}");
     plugin("create -f /nowhere", &variables).await.unwrap().fails("Error: /nowhere cannot be read: ");
     // As with kubectl, an empty namespace is none.
     plugin("delete c-one --yes -n=", &variables)

@@ -88,6 +88,9 @@ Conditions:
     let quotas = still.hns("hrq -A -n r-team --as rita").await;
     assert!(quotas.code == Some(0) && quotas.stdout.contains("r-team"), "{quotas:?}");
     assert!(quotas.stderr.starts_with("Note: you may not list quotas in the whole cluster"), "{quotas:?}");
+    // What is said of one object does not depend on quotas, which rita may not list.
+    let explained = still.hns("explain secret/x -n r-team --as rita").await;
+    assert!(explained.code == Some(0) && !explained.stderr.contains("quotas"), "{explained:?}");
     let doctor = still.hns("doctor --as rita -o json").await.json();
     let findings = doctor["findings"].as_array().unwrap();
     // Everybody may read the settings.

@@ -115,6 +115,7 @@ async fn all_trees_start_at_roots_orphans_and_cycles() {
             &format!("{text}) ActivitiesHalted (InCycle): z-x <- z-y <- z-x"),
         ]
     );
+    still.hns("tree z-x -o name").await.says("namespace/z-x\nnamespace/z-y\n");
     for lone in ["default", "kube-system"] {
         assert!(all.stdout.lines().any(|line| line == lone), "every lone namespace too: {lone}");
     }
@@ -238,7 +239,7 @@ async fn the_configuration_of_the_cluster() {
     still.hns("config set-resource secret --mode ignore").await.says("secrets: mode Ignore\n");
     assert_eq!(read().await, json!([{ "mode": "Ignore", "resource": "secrets" }]));
     let plan = still.hns("plan config set-resource secrets --mode Propagate").await;
-    let force = "`kubectl hns config set-resource` would refuse this without --force\n";
+    let force = "The command needs --force for this\nWith --force, this would be allowed.\n";
     assert!(plan.stdout.contains(force), "{plan:?}");
     let plan = still.hns("plan config set-resource secrets --mode Propagate --force").await;
     assert!(!plan.stdout.contains(force), "{plan:?}");

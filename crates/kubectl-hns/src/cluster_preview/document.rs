@@ -22,6 +22,9 @@ pub(crate) struct Document {
     /// Whether there is nothing to change.
     #[serde(skip)]
     pub(crate) is_unchanged: bool,
+    /// Whether the command makes the change only with --force.
+    #[serde(skip)]
+    pub(crate) needs_force: bool,
     pub(crate) verdict: Verdict,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) warnings: Vec<String>,
@@ -190,6 +193,7 @@ impl Document {
         let mut document = Self {
             change,
             is_unchanged: result.decisions.is_empty(),
+            needs_force: result.needs_force,
             verdict: verdict(&result.decisions),
             warnings: warnings.collect(),
             namespaces: outcome.namespaces.iter().map(|it| namespace(it, result)).collect(),

@@ -81,6 +81,7 @@ impl Document {
         let verdict = &self.verdict;
         let message = verdict.message.as_deref().unwrap_or_default();
         match verdict.outcome {
+            "allowed" if self.needs_force => paint.ink(Ink::Warning, "With --force, this would be allowed."),
             "allowed" => paint.ink(Ink::Good, "This would be allowed."),
             "refused" => {
                 let (code, reason) =
@@ -337,6 +338,13 @@ Independently of this change, the controller has 2 writes left to do.
         ] {
             assert!(text.contains(line), "{line}: {text}");
         }
+    }
+
+    #[test]
+    fn a_change_that_needs_force_is_allowed_with_it() {
+        let verdict = Verdict { outcome: "allowed", ..Verdict::default() };
+        let document = Document { verdict, needs_force: true, ..Document::default() };
+        assert!(document.text(Paint::NONE).starts_with("With --force, this would be allowed.\n"));
     }
 
     #[test]

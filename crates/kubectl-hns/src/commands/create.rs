@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use hns_api::{KeyValue, SubnamespaceAnchor, SubnamespaceAnchorSpec, anchor_states};
+use hns_api::{API_VERSION, KeyValue, SubnamespaceAnchor, SubnamespaceAnchorSpec, anchor_states};
 use hns_cluster::error_text::not_yaml;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt as _;
@@ -144,40 +144,71 @@ fn anchors(
 ) -> Result<Vec<SubnamespaceAnchor>, Failure> {
     let path = shown(path);
     let invalid = |why: &dyn std::fmt::Display| Failure::new(format!("Error: {path} is invalid: {why}"));
-    let documents: Vec<Value> =
-        serde_saphyr::from_multiple(text).map_err(|error| invalid(&not_yaml(&error)))?;
-    let mut anchors = Vec::new();
-    for (place, document) in documents.into_iter().enumerate().filter(|(_, it)| !it.is_null()) {
-        if document["kind"] != "SubnamespaceAnchor" {
-            let (kind, name) = (&document["kind"], &document["metadata"]["name"]);
-            let place = place + 1;
-            return Err(invalid(&format!(
-                "document {place} (kind {kind}, name {name}) is no SubnamespaceAnchor; remove it from the file"
-            )));
-        }
-        let mut anchor: SubnamespaceAnchor =
-            serde_json::from_value(document.clone()).map_err(|error| invalid(&error))?;
-        let known = serde_json::to_value(&anchor).unwrap_or_default();
-        if let Some(field) = unknown(&document, &known) {
-            let name = anchor.metadata.name.unwrap_or_default();
-            return Err(invalid(&format!("SubnamespaceAnchor {name:?}: unknown field {field}")));
-        }
-        if anchor.metadata.name.is_none() {
-            return Err(invalid(&"an anchor has no name"));
-        }
-        let namespace = anchor.metadata.namespace.get_or_insert_with(|| default.to_owned());
-        if let Some(named) = named.filter(|named| named != namespace) {
-            let name = anchor.metadata.name.unwrap_or_default();
-            return Err(invalid(&format!(
-                "SubnamespaceAnchor {name:?} is in namespace {namespace:?}, and -n names {named:?}; nothing was changed"
-            )));
-        }
-        anchors.push(anchor);
-    }
+    let documents = serde_saphyr::from_multiple(text).map_err(|error| invalid(&not_yaml(&error)))?;
+    let read = |(place, object): (String, Value)| anchor(&place, &object, (named, default));
+    let anchors: Result<Vec<_>, String> = objects(documents).into_iter().map(read).collect();
+    let anchors = anchors.map_err(|why| invalid(&why))?;
     if anchors.is_empty() {
-        return Err(Failure::new(format!("Error: no SubnamespaceAnchor was given: {path} is empty")));
+        return Err(Failure::new(format!("Error: no SubnamespaceAnchor was given: {path} has none")));
     }
     Ok(anchors)
+}
+
+/// The documents that are not empty, each with its place in the file. Instead of a list, as `kubectl get -o yaml` writes it, its items.
+fn objects(documents: Vec<Value>) -> Vec<(String, Value)> {
+    let mut objects = Vec::new();
+    for (at, mut document) in documents.into_iter().enumerate() {
+        let place = format!("document {}", at + 1);
+        let is_list = document["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
+        match document.get_mut("items") {
+            Some(Value::Array(items)) if is_list => {
+                let items = std::mem::take(items).into_iter().enumerate();
+                objects.extend(items.map(|(at, item)| (format!("item {} of {place}", at + 1), item)));
+            }
+            _ => objects.push((place, document)),
+        }
+    }
+    objects.retain(|(_, object)| !object.is_null());
+    objects
+}
+
+/// The anchor at this place of the file, or what is wrong with it.
+fn anchor(
+    place: &str,
+    object: &Value,
+    (named, default): (Option<&str>, &str),
+) -> Result<SubnamespaceAnchor, String> {
+    let (version, kind, name) = (&object["apiVersion"], &object["kind"], &object["metadata"]["name"]);
+    if (version, kind) != (&Value::from(API_VERSION), &Value::from("SubnamespaceAnchor")) {
+        let fields = [("apiVersion", version), ("kind", kind), ("name", name)];
+        let shown = fields.map(|(field, value)| match value {
+            Value::Null => format!("no {field}"),
+            value => format!("{field} {value}"),
+        });
+        return Err(format!(
+            "{place} ({}) must have apiVersion {API_VERSION:?} and kind \"SubnamespaceAnchor\"; correct it, or remove it from the file",
+            shown.join(", ")
+        ));
+    }
+    if name.is_null() {
+        return Err(format!("{place} (SubnamespaceAnchor) has no name"));
+    }
+    let place = format!("{place} (SubnamespaceAnchor {name})");
+    let mut anchor: SubnamespaceAnchor = serde_path_to_error::deserialize(object)
+        .map_err(|error| format!("{place}: {}: {}", error.path(), error.inner()))?;
+    let known = serde_json::to_value(&anchor).unwrap_or_default();
+    if let Some(field) = unknown(object, &known) {
+        return Err(format!("{place}: unknown field {field}"));
+    }
+    // `kubectl get -o yaml` writes both: the API server creates no object with a resourceVersion, and the status is the controller's.
+    (anchor.metadata.resource_version, anchor.status) = (None, None);
+    let namespace = anchor.metadata.namespace.get_or_insert_with(|| default.to_owned());
+    match named.filter(|named| named != namespace) {
+        Some(named) => {
+            Err(format!("{place} is in namespace {namespace:?}, and -n names {named:?}; nothing was changed"))
+        }
+        None => Ok(anchor),
+    }
 }
 
 /// The path of a field that is lost in `known`, which has only the fields of the type.
@@ -405,7 +436,7 @@ mod tests {
         assert!(state("c", Some("Conflict")).unwrap_err().text.contains("Conflict"));
     }
 
-    fn anchor(metadata: &Value, spec: &Value) -> SubnamespaceAnchor {
+    fn with(metadata: &Value, spec: &Value) -> SubnamespaceAnchor {
         let object = json!({
             "apiVersion": "hnc.x-k8s.io/v1alpha2", "kind": "SubnamespaceAnchor", "metadata": metadata, "spec": spec,
         });
@@ -420,10 +451,10 @@ mod tests {
         };
         let exists = "admission webhook \"w\" denied the request: subnamespaceanchors.hnc.x-k8s.io \"x\" already exists";
         assert!(hint(409, exists, None).unwrap().contains("`kubectl hns describe p`"));
-        let mut there = anchor(&json!({}), &json!({}));
+        let mut there = with(&json!({}), &json!({}));
         there.status.get_or_insert_default().status = Some(anchor_states::OK.to_owned());
         assert!(hint(409, exists, Some(&there)).unwrap().starts_with("x is a subnamespace of p already"));
-        let ends = anchor(&json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" }), &json!({}));
+        let ends = with(&json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" }), &json!({}));
         assert!(hint(409, exists, Some(&ends)).unwrap().starts_with("The anchor x in p is being deleted"));
         let taken = "namespace \"x\" exists already and is not a subnamespace of \"p\"; choose another name";
         assert_eq!(hint(409, taken, None), None);
@@ -454,7 +485,7 @@ mod tests {
     #[test]
     fn an_anchor_is_unchanged_if_it_has_all_that_is_wanted() {
         let pair = |value: &str| json!({ "labels": [{ "key": "k", "value": value }] });
-        let found = anchor(&json!({ "labels": { "a": "1", "b": "2" } }), &pair("v"));
+        let found = with(&json!({ "labels": { "a": "1", "b": "2" } }), &pair("v"));
         for (metadata, spec, unchanged) in [
             (json!({}), pair("v"), true),
             (
@@ -466,10 +497,10 @@ mod tests {
             (json!({}), pair("w"), false),
             (json!({}), json!({}), false),
         ] {
-            assert_eq!(is_unchanged(&anchor(&metadata, &spec), &found), unchanged, "{metadata} {spec}");
+            assert_eq!(is_unchanged(&with(&metadata, &spec), &found), unchanged, "{metadata} {spec}");
         }
-        let ends = anchor(&json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" }), &json!({}));
-        assert!(!is_unchanged(&anchor(&json!({}), &json!({})), &ends));
+        let ends = with(&json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" }), &json!({}));
+        assert!(!is_unchanged(&with(&json!({}), &json!({})), &ends));
     }
 
     #[test]
@@ -512,23 +543,78 @@ mod tests {
         assert_eq!(read(anchor, None).unwrap()[0].metadata.namespace.as_deref(), Some("a"));
         assert_eq!(read(anchor, Some("a")).unwrap().len(), 1);
         let other = read(anchor, Some("b")).unwrap_err().text;
-        assert!(other.contains("is in namespace \"a\", and -n names \"b\""), "{other}");
+        assert!(
+            other.contains("document 1 (SubnamespaceAnchor \"x\") is in namespace \"a\", and -n names \"b\""),
+            "{other}"
+        );
         let without = anchor.replace(", namespace: a", "");
         assert_eq!(read(&without, Some("d")).unwrap()[0].metadata.namespace.as_deref(), Some("d"));
         assert_eq!(
             anchors("", Path::new("-"), (None, "d")).unwrap_err().text,
-            "Error: no SubnamespaceAnchor was given: standard input is empty"
+            "Error: no SubnamespaceAnchor was given: standard input has none"
         );
-        let mixed = format!("{anchor}---\nkind: ConfigMap\nmetadata: {{ name: c }}\n");
-        let mixed = read(&mixed, None).unwrap_err().text;
-        assert!(mixed.contains("document 2 (kind \"ConfigMap\", name \"c\") is no"), "{mixed}");
-        for (wrong, why) in
-            [("a: [", "not YAML: "), ("{ a: 'x\nb: ]", "not YAML: "), ("kind: X", "document 1 ")]
-        {
+        for wrong in ["a: [", "{ a: 'x\nb: ]"] {
             let text = read(wrong, None).unwrap_err().text;
-            assert!(text.starts_with(&format!("Error: f.yaml is invalid: {why}")), "{text}");
+            assert!(text.starts_with("Error: f.yaml is invalid: not YAML: "), "{text}");
             assert_eq!(text.lines().count(), 1, "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_no_anchor_is_named_with_its_place() {
+        let head = format!("apiVersion: {API_VERSION}\nkind: SubnamespaceAnchor\nmetadata: {{ name: x }}\n");
+        let must =
+            "must have apiVersion \"hnc.x-k8s.io/v1alpha2\" and kind \"SubnamespaceAnchor\"; correct it,";
+        let older = "(apiVersion \"hnc.x-k8s.io/v1alpha1\", kind \"SubnamespaceAnchor\", name \"x\")";
+        for (text, why) in [
+            (
+                format!("{head}---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{ name: c }}\n"),
+                format!("document 2 (apiVersion \"v1\", kind \"ConfigMap\", name \"c\") {must}"),
+            ),
+            (head.replace("v1alpha2", "v1alpha1"), format!("document 1 {older} {must}")),
+            (
+                "kind: SubnamespaceAnchor".to_owned(),
+                format!("document 1 (no apiVersion, kind \"SubnamespaceAnchor\", no name) {must}"),
+            ),
+            ("text".to_owned(), format!("document 1 (no apiVersion, no kind, no name) {must}")),
+            (head.replace("name: x", ""), "document 1 (SubnamespaceAnchor) has no name".to_owned()),
+            (
+                format!("{head}spec: {{ labels: [{{ key: a, value: 1 }}] }}"),
+                "document 1 (SubnamespaceAnchor \"x\"): spec.labels[0].value: invalid type: integer `1`"
+                    .to_owned(),
+            ),
+            (
+                head.replace("name: x", "name: 1"),
+                "document 1 (SubnamespaceAnchor 1): metadata.name: invalid type: integer `1`".to_owned(),
+            ),
+        ] {
+            let found = anchors(&text, Path::new("f.yaml"), (None, "d")).unwrap_err().text;
+            assert!(found.starts_with(&format!("Error: f.yaml is invalid: {why}")), "{found}");
+        }
+    }
+
+    #[test]
+    fn the_items_of_a_list_are_taken() {
+        let item = |name: &str| {
+            json!({
+                "apiVersion": API_VERSION, "kind": "SubnamespaceAnchor",
+                "metadata": { "name": name, "namespace": "a", "resourceVersion": "7", "uid": "u" },
+                "spec": {}, "status": { "status": "Ok" },
+            })
+        };
+        let list = |items: &[Value]| json!({ "apiVersion": "v1", "kind": "List", "items": items });
+        let read = |list: Value| anchors(&list.to_string(), Path::new("f"), (None, "d"));
+        let taken = read(list(&[item("x"), item("y")])).unwrap();
+        let names: Vec<_> = taken.iter().filter_map(|it| it.metadata.name.as_deref()).collect();
+        assert_eq!(names, ["x", "y"]);
+        assert_eq!((&taken[0].metadata.resource_version, &taken[0].status), (&None, &None));
+        let other = read(list(&[item("x"), json!({ "kind": "Secret" })])).unwrap_err().text;
+        assert!(
+            other.contains("item 2 of document 1 (no apiVersion, kind \"Secret\", no name) must"),
+            "{other}"
+        );
+        let none = read(list(&[])).unwrap_err().text;
+        assert!(none.starts_with("Error: no SubnamespaceAnchor was given"), "{none}");
     }
 
     #[test]

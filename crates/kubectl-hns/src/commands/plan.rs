@@ -71,6 +71,8 @@ struct Config {
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
     /// The effects of setting the mode of a kind.
+    ///
+    /// If the change needs --force, shows it as it would be with --force, and says so.
     SetResource(kinds::SetResource),
     /// The effects of removing a kind from the configuration.
     DeleteType(kinds::DeleteType),
@@ -80,7 +82,7 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
     let document = document(arguments, session).await?;
     let Some(failure) = show(&document, arguments.output, terminal)? else { return Ok(()) };
     let hint = hint(&arguments.command, &document, session).await?;
-    Err(Failure { hint, ..failure })
+    Err(Failure { hint: hint.or(failure.hint), ..failure })
 }
 
 /// What to do instead of a change that would be refused.
@@ -251,14 +253,22 @@ async fn delete(arguments: &Delete, session: &Session) -> Result<Planned, Failur
     }
     let note = below_accurate(cluster_preview.forest(), name);
     let mut result = cluster_preview.try_all(&intents).await?;
-    result.notes.extend(note);
+    if let Some(note) = note {
+        result.notes.push(note);
+        // The objects that Accurate propagates are not read here.
+        result.unread.insert(name.into());
+    }
     Ok((change, result))
 }
 
-/// A note that another command deletes the namespace, if it is a sub-namespace of Accurate's API.
+/// A note that other commands plan and make the deletion, if the namespace is a sub-namespace of Accurate's API.
 fn below_accurate(forest: &Forest, name: &str) -> Option<String> {
     let parent = forest.accurate_upstream(name)?;
-    (forest.accurate_edge(name) == Some(EdgeKind::Parent)).then(|| delete::of_accurate(name, parent))
+    let deletes = delete::of_accurate(name, parent);
+    let counts = format!(
+        "`kubectl accurate plan sub delete {name}` counts the objects that Accurate propagates, too."
+    );
+    (forest.accurate_edge(name) == Some(EdgeKind::Parent)).then(|| format!("{deletes} {counts}"))
 }
 
 /// Fails as `delete` does if the namespace that was named with -n is not the parent of this subnamespace.
@@ -311,8 +321,9 @@ pub(super) async fn set_resource(
         }
     }
     if needs_force {
-        change.push("`kubectl hns config set-resource` would refuse this without --force".into());
+        change.push("The command needs --force for this".into());
     }
+    result.needs_force = needs_force;
     Ok((change, result))
 }
 
@@ -404,7 +415,9 @@ mod tests {
             (structure.put_into(empty()), false),
         ] {
             let note = below_accurate(&forest, "w4");
-            assert_eq!(note.is_some_and(|it| it.contains("`kubectl accurate sub delete w4`")), noted);
+            for command in ["`kubectl accurate sub delete w4`", "`kubectl accurate plan sub delete w4`"] {
+                assert_eq!(note.as_ref().is_some_and(|it| it.contains(command)), noted);
+            }
             assert_eq!(below_accurate(&forest, "shop"), None);
         }
     }

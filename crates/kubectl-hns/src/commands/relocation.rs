@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 
 use forest::preview::Intent;
 use forest::{Labels, Name};
+use hns_api::accurate::labels::PARENT;
 use hns_api::{KeyValue, annotations, labels, names};
 use hns_cluster::api::Api;
 use k8s_openapi::api::core::v1::Namespace;
@@ -46,6 +47,8 @@ pub(super) struct Placement {
     external_manager: Option<String>,
     /// Whether it is in a hierarchy of Accurate.
     is_in_accurate: bool,
+    /// The parent there.
+    accurate_parent: Option<String>,
     /// Whether its `HierarchyConfiguration` allows cascading deletion.
     allows_cascading_deletion: bool,
     /// The namespaces that have an anchor of its name.
@@ -185,7 +188,13 @@ pub(super) fn to_full(placement: &Placement) -> Result<Vec<Step>, Failure> {
         steps.push(Step::Annotate { from: subnamespace_of.clone(), to: None });
     }
     steps.extend(anchors.iter().cloned().map(|parent| Step::DeleteAnchor { parent }));
-    Ok(steps)
+    match &placement.accurate_parent {
+        Some(parent) if steps.is_empty() => Err(Failure::new(format!(
+            "Error: {name} is a sub-namespace of {parent} in Accurate's hierarchy, so it cannot become a full namespace"
+        ))
+        .with_hint(format!("`kubectl accurate sub cut {name}` makes it a root namespace of that hierarchy."))),
+        _ => Ok(steps),
+    }
 }
 
 /// The steps that make a full namespace a subnamespace of its parent.
@@ -227,13 +236,15 @@ pub(super) async fn read(session: &Session, name: &str, also: &[&str]) -> Result
     let value =
         |key: &str| namespace.metadata.annotations.as_ref()?.get(key).filter(|it| !it.is_empty()).cloned();
     let labels = namespace.metadata.labels.as_ref();
-    let is_in_accurate = accurate_trees::is_in(session, |key| labels?.get(key).map(String::as_str)).await;
+    let label = |key: &str| labels?.get(key).map(String::as_str).filter(|it| !it.is_empty());
+    let is_in_accurate = accurate_trees::is_in(session, label).await;
     let spec = hierarchy::spec(&object);
     let mut placement = Placement {
         name: name.to_owned(),
         subnamespace_of: value(annotations::SUBNAMESPACE_OF),
         external_manager: value(annotations::MANAGED_BY).filter(|it| it != hns_api::GROUP),
         is_in_accurate,
+        accurate_parent: label(PARENT).filter(|_| is_in_accurate).map(str::to_owned),
         parent: spec.parent,
         allows_cascading_deletion: spec.allows_cascading_deletion,
         managed: managed(&object.data),

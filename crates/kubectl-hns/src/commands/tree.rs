@@ -168,6 +168,10 @@ async fn read(arguments: &Arguments, session: &Session) -> Result<(Vec<Node>, Ve
             tree.cut(depth);
         }
     }
+    if arguments.is_all() {
+        let drawn = trees.iter().flat_map(Node::all).filter_map(|it| structure.namespaces.get(&*it.name));
+        notes.extend(accurate_trees::note_on_some(session, drawn).await);
+    }
     Ok((trees, notes))
 }
 
@@ -202,14 +206,16 @@ async fn matching(selector: &str, session: &Session) -> Result<BTreeSet<String>,
 
 /// The trees in this form.
 pub(super) fn drawn(trees: &[Node], form: Option<Form>, terminal: &Terminal) -> Result<String, Failure> {
-    let names = || trees.iter().flat_map(Node::all).map(|it| format!("namespace/{}", it.name));
+    let (nodes, mut seen) = (trees.iter().flat_map(Node::all), BTreeSet::new());
+    // Where a cycle closes, a namespace is drawn again.
+    let names = nodes.filter(|it| seen.insert(&it.name)).map(|it| format!("namespace/{}", it.name));
     match form {
         None => Ok(text::draw(trees, terminal.paint)),
         Some(Form::Dot) => Ok(dot::draw(trees)),
         Some(Form::Mermaid) => Ok(mermaid::draw(trees)),
         Some(Form::Svg) => Ok(svg::draw(trees)),
-        Some(Form::Json) => render(format::Format::Json, &serde_json::json!({ "trees": trees }), names()),
-        Some(Form::Yaml) => render(format::Format::Yaml, &serde_json::json!({ "trees": trees }), names()),
-        Some(Form::Name) => render(format::Format::Name, &(), names()),
+        Some(Form::Json) => render(format::Format::Json, &serde_json::json!({ "trees": trees }), names),
+        Some(Form::Yaml) => render(format::Format::Yaml, &serde_json::json!({ "trees": trees }), names),
+        Some(Form::Name) => render(format::Format::Name, &(), names),
     }
 }

@@ -159,6 +159,7 @@ async fn a_tree_of_accurate_becomes_one_of_hnc() {
     }
     for (words, wanted) in [
         ("convert cv-sub --to hnc --yes", "cv-sub is a sub-namespace of cv-root"),
+        ("convert cv-sub --to full --yes", "`kubectl accurate sub cut cv-sub` makes it a root namespace"),
         ("convert cv-gone --to hnc --yes", "there is no namespace cv-gone"),
     ] {
         let refused = world.fixture.hns(words).await;

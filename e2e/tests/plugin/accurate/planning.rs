@@ -189,6 +189,14 @@ Totals: objects: 0 created, 0 updated, 0 overwritten, 0 deleted; namespaces: 0 c
 ";
     let shown = plan.stdout.split("Independently of this change").next();
     assert_eq!((plan.code, shown, &*plan.stderr), (Some(0), Some(wanted), ""));
+    for words in ["plan set pw-sub --parent default", "plan create pw-new -n pw-root"] {
+        let refused = world.fixture.hns(words).await;
+        let hint = "use `kubectl hns convert ROOT --to hnc`";
+        assert!(refused.code == Some(1) && refused.stderr.contains(hint), "{words}: {refused:?}");
+    }
+    let deletion = world.fixture.hns("plan delete pw-low").await;
+    assert!(deletion.stdout.contains("(objects of propagated kinds: unknown)"), "{deletion:?}");
+    assert!(deletion.stderr.contains("`kubectl accurate plan sub delete pw-low` counts"), "{deletion:?}");
     world.planned("sub move pw-sub pw-root", "allowed").await;
     assert_eq!(world.look("pw-").await.unwrap(), before);
 }

@@ -229,7 +229,7 @@ fn explanation(
             let why = format!("whether {above}, its {what}, has it is {UNREAD}");
             (described(found(&namespace)), why, None)
         }
-        None => judged(forest, (&namespace, above.first()), key.as_ref(), kind),
+        None => judged(forest, (&namespace, above.first()), key.as_ref(), (kind, name)),
     };
     if is_misspelled(found(&namespace)) {
         why = format!("{why}; {}", misspelled(&namespace));
@@ -292,7 +292,7 @@ fn judged(
     forest: &Forest,
     (namespace, above): (&Name, Option<&Name>),
     key: Option<&ObjectKey>,
-    kind: &Kind,
+    (kind, name): (&Kind, &str),
 ) -> Verdict {
     let here = key.map_or(There::Nothing, |key| there(forest, namespace, key));
     let state = described(here);
@@ -317,7 +317,8 @@ fn judged(
         if let Some(parent) = forest.parent(namespace) {
             let why =
                 format!("{why} in Accurate's hierarchy; it is a child of {parent} in that of hnc.x-k8s.io");
-            let advice = format!("`kubectl hns explain` shows what is copied there: `-n {namespace}`");
+            let (resource, name) = (kind.group_resource(), printable(name));
+            let advice = format!("`kubectl hns explain {resource}/{name} -n {namespace}` explains it there");
             return (state, why, Some(advice));
         }
         return (state, why, None);
@@ -355,11 +356,19 @@ fn below((above, named): (&Name, &str), (here, source): (There<'_>, There<'_>), 
         }
         Next::Stays if is_here && asks => (state, format!("{named} has it, and asks for copies")),
         Next::Stays if is_here && is_above => (state, format!("{named} asks for no copies of it")),
+        Next::Stays if !is_above && is_here && here.from().is_none() => (state, own(named, here)),
         Next::Stays if !is_above => (state, format!("{named} does not have it")),
         Next::Stays if !asks => (state, format!("the one in {named} has no annotation {PROPAGATE}")),
         Next::Stays => (state, format!("the one in {named} refers to a Role that is not the same here")),
     };
     (state, why, None)
+}
+
+/// Why an object that is no copy is there, if the namespace above has none.
+fn own(named: &str, here: There<'_>) -> String {
+    let silent = format!(", and has no annotation {PROPAGATE}, so it is not copied further");
+    let silent = if here.mode().is_none() { &*silent } else { "" };
+    format!("it is the namespace's own object{silent}; {named} does not have one")
 }
 
 fn text(explanation: &Explanation, paint: Paint) -> String {
@@ -386,18 +395,27 @@ mod tests {
 
     use super::*;
     use crate::structure;
+    use crate::structure::tests::sketch;
+
+    fn secret() -> Kind {
+        Kind { group: String::new(), version: "v1".into(), kind: "Secret".into(), resource: "secrets".into() }
+    }
+
+    fn empty() -> (Forest, Arc<Settings>) {
+        let accurate = Arc::new(Settings { watches: vec![secret()], ..Settings::default() });
+        (Forest::unconfigured(Arc::new(structure::settings())).with_accurate(accurate.clone()), accurate)
+    }
+
+    #[test]
+    fn in_the_other_hierarchy_another_command_explains_the_object() {
+        let forest = sketch(&["p", "n < p"]).put_into(empty().0);
+        let advice = judged(&forest, (&"n".into(), None), None, (&secret(), "x")).2.unwrap();
+        assert!(advice.starts_with("`kubectl hns explain secrets/x -n n`"), "{advice}");
+    }
 
     /// A Secret `x` in `root` and in `sub`, each with these annotations.
     fn why(namespace: &str, objects: [(&str, &[(&str, &str)]); 2]) -> String {
-        let secret = || Kind {
-            group: String::new(),
-            version: "v1".into(),
-            kind: "Secret".into(),
-            resource: "secrets".into(),
-        };
-        let accurate = Arc::new(Settings { watches: vec![secret()], ..Settings::default() });
-        let mut forest =
-            Forest::unconfigured(Arc::new(structure::settings())).with_accurate(accurate.clone());
+        let (mut forest, accurate) = empty();
         let named = |name: &str, (key, value): (&str, &str)| {
             let metadata = json!({ "name": name, "labels": { key: value } });
             ingest::namespace(&serde_json::from_value(metadata).unwrap())
@@ -424,19 +442,36 @@ mod tests {
     }
 
     #[test]
+    fn the_annotation_of_an_object_without_one_above_is_named() {
+        let none = "root, its parent, does not have one";
+        let (source, other) = ([(PROPAGATE, "update")], [("a", "b")]);
+        for (sub, wanted) in [
+            (&[][..], "root, its parent, does not have it".to_owned()),
+            (&source, format!("it is the namespace's own object; {none}")),
+            (
+                &other,
+                format!(
+                    "it is the namespace's own object, and has no annotation {PROPAGATE}, so it is not copied further; {none}"
+                ),
+            ),
+        ] {
+            assert_eq!(why("sub", [("root", &[]), ("sub", sub)]), wanted, "{sub:?}");
+        }
+    }
+
+    #[test]
     fn a_misspelled_annotation_is_named_wherever_it_is() {
         let (wrong, other, copy) = ([(PROPAGATE, "updte")], [("a", "b")], [(FROM, "root")]);
         let wrong_of =
             |place| format!("the annotation {PROPAGATE} of the one in {place} is neither create nor update");
         let (above, own) = (wrong_of("root, its parent,"), wrong_of("sub"));
-        let none = "root, its parent, does not have it";
+        let none = "it is the namespace's own object; root, its parent, does not have one";
         for (namespace, root, sub, wanted) in [
             ("sub", &wrong[..], &[][..], above.clone()),
             ("sub", &wrong, &other, above.clone()),
             ("sub", &wrong, &copy, above.clone()),
             ("sub", &wrong, &wrong, format!("{above}; {own}")),
             ("sub", &[], &wrong, format!("{none}; {own}")),
-            ("sub", &[], &other, none.to_owned()),
             (
                 "root",
                 &wrong,

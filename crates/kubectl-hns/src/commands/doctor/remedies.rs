@@ -6,6 +6,7 @@ use hns_api::{annotations, labels};
 
 use super::anchors::has_anchor;
 use super::some;
+use crate::failure::CONVERT;
 use crate::structure::Structure;
 
 /// How a member leaves a cycle. A subnamespace cannot become a root.
@@ -33,7 +34,12 @@ fn elsewhere(structure: &Structure, name: &str, to: &str) -> String {
 pub(super) fn adoption(structure: &Structure, parent: &str, orphan: &str) -> String {
     let elsewhere = |to: &str| elsewhere(structure, orphan, to);
     let Some(ancestor) = former_ancestor(structure, parent, orphan) else {
-        return format!("Create namespace {parent}, or set another parent: {}.", elsewhere("PARENT"));
+        // A subnamespace cannot become a root.
+        let or_root = if structure.is_subnamespace(orphan) { "" } else { ", or --root" };
+        return format!(
+            "Create namespace {parent}, or set another parent: {}{or_root}.",
+            elsewhere("PARENT")
+        );
     };
     format!(
         "It was below {ancestor}, whose copies and restrictions it keeps: {} leaves it there. If you create {parent} as a root, \
@@ -107,10 +113,15 @@ pub(super) fn remedy(
     use conditions::bad_namespace;
     let holder = holder(structure, name, knows_anchors);
     match reason {
-        activities_halted::ILLEGAL_PARENT => {
-            let elsewhere = elsewhere(structure, name, "PARENT");
-            format!("Choose another parent: {elsewhere}; or include the excluded one in the settings; or, if it is in a hierarchy of Accurate, remove its labels accurate.cybozu.com/….")
-        }
+        // Without the labels, it would lose its copies.
+        activities_halted::ILLEGAL_PARENT if message.contains(hns_api::accurate::GROUP) => format!(
+            "{CONVERT} If a conversion was interrupted, run it again. Otherwise, remove its labels accurate.cybozu.com/…, or its parent and \
+             children here."
+        ),
+        activities_halted::ILLEGAL_PARENT => format!(
+            "Choose another parent: {}; or include the excluded one in the settings.",
+            elsewhere(structure, name, "PARENT")
+        ),
         activities_halted::IN_CYCLE | activities_halted::ANCESTOR_HALT_ACTIVITIES => {
             "Ask an admin of the namespaces that the message names: `kubectl hns doctor` tells them what to do.".to_owned()
         }
@@ -184,8 +195,20 @@ mod tests {
             "{hint}"
         );
         assert!(hint.contains("o leaves the tree of b, and loses"), "{hint}");
+        assert_eq!(
+            adoption(&structure, "gone", "x"),
+            "Create namespace gone, or set another parent: `kubectl hns set x --parent PARENT`, or --root."
+        );
+    }
+
+    #[test]
+    fn a_namespace_in_two_hierarchies_is_converted() {
+        let said = |message: &str| remedy(("IllegalParent", message), "n", (&Structure::default(), true));
+        let crossed = said("Namespace is also in a hierarchy of accurate.cybozu.com, and");
+        let at = |what: &str| crossed.find(what).unwrap();
+        assert!(at("kubectl hns convert ROOT --to hnc") < at("remove its labels"), "{crossed}");
         assert!(
-            adoption(&structure, "gone", "x").starts_with("Create namespace gone, or set another parent")
+            said("The parent \"e\" is excluded").starts_with("Choose another parent: `kubectl hns set n")
         );
     }
 

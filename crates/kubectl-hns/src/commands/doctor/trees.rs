@@ -237,7 +237,7 @@ mod tests {
         let lost = sketch(&["[s] sub < gone"]);
         assert!(
             format!("{:?}", check_structure(&lost, &settings(), true))
-                .contains("kubectl hns move sub --to PARENT")
+                .contains("kubectl hns move sub --to PARENT`.")
         );
         assert_eq!(anchors::check(&lost, &settings()), []);
     }
@@ -329,10 +329,10 @@ mod tests {
         for (lines, end) in [
             (&[&*lines[0]][..], "change theirs."),
             (&[&*lines[0], &*lines[1], &*lines[2]], " change theirs. The same applies to c, d."),
-            (&["x < gone", "y < gone"], "--parent PARENT`. The same applies to y."),
+            (&["x < gone", "y < gone"], "--parent PARENT`, or --root. The same applies to y."),
             (
                 &["e", "x < e ! A (IllegalParent): e", "y < e ! A (IllegalParent): e"],
-                "accurate.cybozu.com/…. The same applies to y.",
+                "one in the settings. The same applies to y.",
             ),
             (&["b ! A (QuotaNotInForce): q", "c ! A (QuotaNotInForce): q"], "stop propagating the quota."),
         ] {

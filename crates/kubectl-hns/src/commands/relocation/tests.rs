@@ -67,6 +67,10 @@ fn conversions_keep_the_parent() {
     assert!(to_full(&placement(Some("o"), None, &["o"])).is_err(), "it would have no parent");
     assert_eq!(lines(&to_full(&placement(None, Some("o"), &["o"])).unwrap()).len(), 1, "the second run");
     assert!(to_full(&placement(None, Some("o"), &[])).unwrap().is_empty());
+    let in_accurate = |it| Placement { accurate_parent: Some("a".into()), ..it };
+    let failure = to_full(&in_accurate(placement(None, None, &[]))).unwrap_err();
+    assert!(failure.hint.unwrap().contains("`kubectl accurate sub cut n`"));
+    assert_eq!(to_full(&in_accurate(sub.clone())).unwrap().len(), 2, "it is in both hierarchies");
 
     let full = placement(None, Some("o"), &[]);
     assert_eq!(
