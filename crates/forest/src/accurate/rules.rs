@@ -37,6 +37,9 @@ fn may_create_below(namespace: &str) -> NamespacedRight {
     NamespacedRight { namespace: namespace.into(), verb, group, resource }
 }
 
+/// The namespace of a right in all namespaces.
+const ALL: &str = "";
+
 /// The right that shows that a user may end what a namespace passes on to another one.
 fn may_delete_below(namespace: &str) -> NamespacedRight {
     NamespacedRight { verb: "delete", ..may_create_below(namespace) }
@@ -54,8 +57,12 @@ fn has_rights(rights: &[NamespacedRight], answers: &Answers, what: impl FnOnce()
     let questions: Vec<Question> = rights.iter().cloned().map(Question::Has).collect();
     let Some(lacking) = first_refused(&questions, answers)? else { return Ok(()) };
     let NamespacedRight { namespace, verb, group, resource } = &rights[lacking];
+    let place = match &**namespace {
+        ALL => "all namespaces".to_owned(),
+        namespace => format!("namespace {namespace:?}"),
+    };
     Err(forbidden(format!(
-        "you may not {}: the right to {verb} {resource}.{group} in namespace {namespace:?} is needed",
+        "you may not {}: the right to {verb} {resource}.{group} in {place} is needed",
         what()
     )))
 }
@@ -68,6 +75,20 @@ fn next_consent(forest: &Forest, name: &Name, answers: &Answers) -> Check {
     has_rights(&rights, answers, || {
         format!(
             "make {name:?} a namespace that passes objects on: existing namespaces name it as their parent or template"
+        )
+    })
+}
+
+/// Nobody knows who was above a missing parent or template. Who creates it elsewhere takes those that name it out of their tree, and out
+/// of its restrictions. An admin of each of them is not enough: nobody but an admin of the cluster decides about that.
+fn next_leave_their_tree(forest: &Forest, name: &Name, answers: &Answers) -> Check {
+    let Some(next) = forest.id(name).and_then(|id| forest.tree.next_hops(id).first().copied()) else {
+        return Ok(());
+    };
+    has_rights(&[may_delete_below(ALL)], answers, || {
+        format!(
+            "make {name:?} a namespace that passes objects on: namespace {:?} names it, and would leave the tree in which it was before",
+            forest.name(next)
         )
     })
 }

@@ -87,7 +87,7 @@ pub struct ParentChange {
     pub added_to: Vec<Addition>,
     /// The namespace of the anchor, if an anchor for `child` is created or deleted, or a `SubNamespace` is deleted.
     pub anchor_in: Option<Name>,
-    /// Whether that is deleted, and `child` with it; or `child` itself. Nothing may come to be below `child` meanwhile.
+    /// Whether that is deleted, and `child` with it. Nothing may come to be below `child` meanwhile.
     pub deletes: bool,
     /// Whether it decides what can be below `child`: namespaces of which hierarchy, or none. Nothing may come to be below `child`
     /// meanwhile.
@@ -240,10 +240,10 @@ pub struct Right {
     pub resource: Box<str>,
 }
 
-/// A right in one namespace, on all objects of a resource.
+/// A right in one namespace or in all, on all objects of a resource.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NamespacedRight {
-    /// The namespace.
+    /// The namespace; all of them if it is empty.
     pub namespace: Name,
     /// The verb.
     pub verb: &'static str,

@@ -162,7 +162,12 @@ impl fmt::Display for Question {
                 write!(f, "whether you may create a HierarchyConfiguration in namespace {name:?}")
             }
             Self::Has(NamespacedRight { namespace, verb, resource, .. }) => {
-                write!(f, "whether you may {verb} {resource} in namespace {namespace:?}")
+                let place = if namespace.is_empty() {
+                    "all namespaces".to_owned()
+                } else {
+                    format!("namespace {namespace:?}")
+                };
+                write!(f, "whether you may {verb} {resource} in {place}")
             }
             Self::Namespace(name) | Self::Await(WaitFor::Namespace(name)) => {
                 write!(f, "whether namespace {name:?} exists")

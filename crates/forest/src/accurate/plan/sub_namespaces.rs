@@ -4,6 +4,7 @@ use super::{AccurateAction, Action};
 use crate::accurate::fact::{Stalled, SubNamespaceFact, SubNamespaceStatus};
 use crate::accurate::keys;
 use crate::accurate::place::Labelled;
+use crate::accurate::rules::namespace::has_next;
 use crate::accurate::state::labels_of;
 use crate::core::name::is_namespace_name;
 use crate::core::tree::{EdgeKind, Id};
@@ -21,8 +22,8 @@ pub(super) struct Changes {
 
 /// What a `SubNamespace` stands for.
 enum Child {
-    /// Its namespace, which may be being deleted.
-    Ours { version: Version, lasts: bool },
+    /// Its namespace, and whether that is to be deleted with it.
+    Ours { version: Version, goes: bool },
     /// Its namespace does not exist, and is created.
     Missing,
     /// There is no such namespace, and there will be none: the reason and a message.
@@ -55,7 +56,8 @@ fn child(forest: &Forest, parent: Id, form: &SubNamespaceFact) -> Child {
     if let Some((id, seen)) = id.and_then(|id| Some((id, forest.namespace(id)?))) {
         return match labels_of(forest, id).value(keys::PARENT) {
             Some(said) if *said == **name => {
-                Child::Ours { version: seen.version.get(), lasts: !seen.terminating }
+                let goes = !seen.terminating && !keeps_its_namespace(forest, &form.name);
+                Child::Ours { version: seen.version.get(), goes }
             }
             _ => conflict(),
         };
@@ -87,12 +89,20 @@ fn child(forest: &Forest, parent: Id, form: &SubNamespaceFact) -> Child {
     Child::Missing
 }
 
+/// Whether others came below the namespace at the same moment in which the deletion of its `SubNamespace` was judged. They must not lose
+/// what is above them.
+fn keeps_its_namespace(forest: &Forest, name: &str) -> bool {
+    let cascades = forest.accurate().settings().is_some_and(|it| it.allow_cascading_deletion);
+    has_next(forest, name, EdgeKind::Template) || (!cascades && has_next(forest, name, EdgeKind::Parent))
+}
+
 impl Changes {
-    /// A `SubNamespace` that is being deleted takes its namespace with it. Our finalizer is dropped once that is being deleted.
+    /// A `SubNamespace` that is being deleted takes its namespace with it. Our finalizer is dropped once that is being deleted, or if it
+    /// stays.
     fn end(&mut self, form: &SubNamespaceFact, child: &Child, all_go: bool) {
         let Some(at) = form.finalizers.iter().position(|it| **it == *keys::FINALIZER) else { return };
         match child {
-            Child::Ours { version, lasts: true } if !all_go => {
+            Child::Ours { version, goes: true } if !all_go => {
                 let (child, version) = (form.name.clone(), version.clone());
                 self.delete.push(AccurateAction::DeleteNamespace { child, version }.into());
             }

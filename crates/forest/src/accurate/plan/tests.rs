@@ -625,6 +625,9 @@ fn a_form_has_its_namespace_or_says_why_not() {
         ("r root !, a ^r", "a", "ending", vec!["delete namespace a".into()]),
         ("r root, a ^r !", "a", "ending", vec!["update a finalizers x".into()]),
         ("r root, a", "a", "ending", vec!["update a finalizers x".into()]),
+        // Another namespace came below it at the same moment.
+        ("r root, a ^r, b ^a", "a", "ending", vec!["update a finalizers x".into()]),
+        ("r root, a ^r, b ~a", "a", "ending", vec!["update a finalizers x".into()]),
         ("r root", "a", "ending", vec!["update a finalizers x".into()]),
         ("r root !", "a", "", vec![]),
     ] {

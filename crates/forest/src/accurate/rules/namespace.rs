@@ -5,9 +5,10 @@
 //! namespace that is excluded by name. A namespace that is already being deleted may lose its labels, and gets no others. An API
 //! server need not ask about anything else.
 
+use super::sub_namespace::has_waiting;
 use super::{
-    forbidden, has_rights, hncs_structure_is_known, is_admin, may_create_below, may_delete_below,
-    next_consent, structure_is_known,
+    ALL, forbidden, has_rights, hncs_structure_is_known, is_admin, may_create_below, may_delete_below,
+    next_consent, next_leave_their_tree, structure_is_known,
 };
 use crate::accurate::keys;
 use crate::accurate::place::Labelled;
@@ -15,8 +16,10 @@ use crate::accurate::state::labels_of;
 use crate::core::fields::Pairs;
 use crate::core::name::Name;
 use crate::core::stream::Stream;
-use crate::core::tree::EdgeKind;
-use crate::core::verdict::{Answers, Check, Operation, ParentChange, Presence, User, Verdict, presence};
+use crate::core::tree::{EdgeKind, Id};
+use crate::core::verdict::{
+    Answers, Check, NamespacedRight, Operation, ParentChange, Presence, User, Verdict, presence,
+};
 use crate::dialects::Forest;
 use crate::hnc::rules::{link, parent_change};
 
@@ -53,7 +56,7 @@ pub fn review(forest: &Forest, request: &Request<'_>, answers: &Answers) -> Verd
         Operation::Update => review.update(),
         Operation::Delete => review.delete(),
     });
-    judged.err().unwrap_or_else(Verdict::allow).with_change(|| Some(review.change()))
+    judged.err().unwrap_or_else(Verdict::allow).with_change(|| review.change())
 }
 
 /// The labels that say where a namespace is.
@@ -106,21 +109,21 @@ impl<'a> Review<'a> {
         self.user_may_place()
     }
 
-    /// The new place, or the deletion. Until it is seen, no other change of this namespace, or of one upstream of it, is allowed in either
-    /// hierarchy, and nothing comes to be below it: the two could make a cycle, put a namespace into both, or leave one below a namespace
-    /// that cannot be upstream, or is gone. A new namespace that no other one names cannot make a cycle. So only its upstream namespace
-    /// counts.
-    fn change(&self) -> ParentChange {
+    /// The new place. Until it is seen, no other change of this namespace, or of one upstream of it, is allowed in either hierarchy, and
+    /// nothing comes to be below it: the two could make a cycle, put a namespace into both, or leave one below a namespace that cannot be
+    /// upstream. A new namespace that no other one names cannot make a cycle.
+    /// So only its upstream namespace counts. A deletion is no change: without policies, two webhooks judge it.
+    fn change(&self) -> Option<ParentChange> {
         let Request { operation, name, .. } = self.request;
-        let upstream = self.after().edge().and_then(|(_, name)| self.forest.id(name));
-        let mut above = upstream.map(|id| self.forest.tree.hop_ancestry(id).path).unwrap_or_default();
+        let upstream = self.after().edge();
+        let mut above = upstream.map(|(_, name)| above(self.forest, name)).unwrap_or_default();
         if *operation == Operation::Create && !is_named(self.forest, name) {
             above.truncate(1);
         }
         let links = above.into_iter().map(|id| link(self.forest, self.forest.name(id).clone()));
         let links = links.collect();
         let change = parent_change(self.forest, name, Stream::NAMESPACES, [None, None]);
-        ParentChange { links, deletes: *operation == Operation::Delete, ..change }
+        (*operation != Operation::Delete).then_some(ParentChange { links, ..change })
     }
 
     /// Walks upstream from the new labels.
@@ -236,8 +239,7 @@ impl<'a> Review<'a> {
     /// consent when they are gone. The controller deletes a namespace some time after its `SubNamespace`.
     fn lasts(&self, upstream: &str, kind: EdgeKind) -> Check {
         let forest = self.forest;
-        let above = forest.id(upstream).map(|id| forest.tree.hop_ancestry(id).path).unwrap_or_default();
-        let ends = above.into_iter().find_map(|id| {
+        let ends = above(forest, upstream).into_iter().find_map(|id| {
             let name = forest.name(id);
             if forest.is_terminating(name) {
                 return Some(format!("namespace {name:?}"));
@@ -283,7 +285,8 @@ impl<'a> Review<'a> {
         let (old, new) = (self.before(), self.after());
         let comes = |kind| new.leads(kind) && !old.leads(kind);
         if comes(EdgeKind::Parent) || comes(EdgeKind::Template) {
-            next_consent(self.forest, &self.request.name, self.answers)
+            next_consent(self.forest, &self.request.name, self.answers)?;
+            next_leave_their_tree(self.forest, &self.request.name, self.answers)
         } else {
             Ok(())
         }
@@ -299,19 +302,7 @@ impl<'a> Review<'a> {
         }
         let name = &self.request.name;
         if let Some((kind, upstream)) = old {
-            // Restrictions are left from one that is missing, or that came back without a place in a hierarchy.
-            let leads = self.forest.has_seen(upstream)
-                && self.forest.id(upstream).is_some_and(|id| labels_of(self.forest, id).leads(kind));
-            let rights = if leads {
-                let top = self.topmost_left(upstream).filter(|top| **top != *upstream);
-                [may_delete_below(upstream)]
-                    .into_iter()
-                    .chain(top.map(|top| may_delete_below(&top)))
-                    .collect()
-            } else {
-                vec![is_admin(name)]
-            };
-            has_rights(&rights, self.answers, || {
+            has_rights(&self.rights_to_leave(kind, upstream), self.answers, || {
                 format!("remove the label {}={upstream} from namespace {name:?}", label(kind))
             })?;
         }
@@ -323,15 +314,34 @@ impl<'a> Review<'a> {
         })
     }
 
-    /// Of the namespaces above that this one leaves, by edges of both kinds, the topmost that exists. Its restrictions go with the label,
-    /// so the consent of the upstream namespace, which is below it, is not enough.
-    fn topmost_left(&self, upstream: &str) -> Option<Name> {
-        let forest = self.forest;
-        let above =
-            |name: &str| forest.id(name).map(|id| forest.tree.hop_ancestry(id).path).unwrap_or_default();
-        let stays = self.after().edge().map(|(_, name)| above(name)).unwrap_or_default();
-        let left = above(upstream).into_iter().filter(|id| !stays.contains(id));
-        left.map(|id| forest.name(id)).rfind(|name| forest.has_seen(name)).cloned()
+    /// Restrictions come from all namespaces above, by edges of both kinds, and go with the label. So the consent of the upstream namespace
+    /// is not enough: the topmost one that is left consents, too. Above one that is missing, or came back without a place in a hierarchy,
+    /// nobody knows who was there: then only an admin of the cluster consents.
+    fn rights_to_leave(&self, kind: EdgeKind, upstream: &str) -> Vec<NamespacedRight> {
+        let (forest, mut left) = (self.forest, Vec::new());
+        let stays: Vec<_> = self.after().edge().map(|(_, name)| above(forest, name)).unwrap_or_default();
+        let mut edge = Some((kind, Name::from(upstream)));
+        let mut is_broken = false;
+        while let Some((kind, name)) = edge.take() {
+            let id = forest.id(&name).filter(|_| forest.has_seen(&name));
+            let Some(id) = id.filter(|id| labels_of(forest, *id).leads(kind)) else {
+                is_broken = true;
+                break;
+            };
+            let stays = stays.contains(&id);
+            if left.is_empty() || !(stays || left.contains(&name)) {
+                left.push(name);
+                let next = labels_of(forest, id).edge().filter(|_| !stays);
+                edge = next.map(|(kind, name)| (kind, Name::from(name)));
+            }
+        }
+        let ends = [left.first(), left.last().filter(|_| left.len() > 1)].into_iter().flatten();
+        let mut rights: Vec<_> = ends.map(|name| may_delete_below(name)).collect();
+        if left.is_empty() {
+            rights.push(is_admin(&self.request.name));
+        }
+        rights.extend(is_broken.then(|| may_delete_below(ALL)));
+        rights
     }
 
     /// Children may be deleted too if the operator allows it. A namespace that others name as their template stays in any case. One
@@ -339,7 +349,8 @@ impl<'a> Review<'a> {
     fn delete(&self) -> Check {
         let cascades = self.forest.accurate().settings().is_some_and(|it| it.allow_cascading_deletion);
         let has_next = |kind| self.before().leads(kind) && self.has_next(kind);
-        if has_next(EdgeKind::Template) || (!cascades && has_next(EdgeKind::Parent)) {
+        let has_children = || has_next(EdgeKind::Parent) || has_waiting(self.forest, &self.request.name);
+        if has_next(EdgeKind::Template) || (!cascades && has_children()) {
             return Err(forbidden("child namespaces exist"));
         }
         Ok(())
@@ -360,6 +371,11 @@ fn label(kind: EdgeKind) -> &'static str {
     }
 }
 
+/// This namespace and those above it, by edges of both kinds.
+fn above(forest: &Forest, name: &str) -> Vec<Id> {
+    forest.id(name).map(|id| forest.tree.hop_ancestry(id).path).unwrap_or_default()
+}
+
 /// Whether other namespaces name this one, in either hierarchy.
 fn is_named(forest: &Forest, name: &str) -> bool {
     forest.id(name).is_some_and(|id| !forest.tree.next_hops(id).is_empty())
@@ -367,7 +383,7 @@ fn is_named(forest: &Forest, name: &str) -> bool {
 }
 
 /// Whether other namespaces name this one in an edge of this kind.
-pub(super) fn has_next(forest: &Forest, name: &str, kind: EdgeKind) -> bool {
+pub(in crate::accurate) fn has_next(forest: &Forest, name: &str, kind: EdgeKind) -> bool {
     let Some(id) = forest.id(name) else { return false };
     let mut edges = forest.tree.next_hops(id).iter().filter_map(|next| forest.tree.hop(*next));
     edges.any(|edge| edge.kind == kind)

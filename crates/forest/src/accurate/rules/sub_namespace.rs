@@ -10,7 +10,7 @@
 use super::namespace::{has_next, not_in_hnc};
 use super::{
     forbidden, has_rights, hncs_structure_is_known, is_admin, may_delete_below, next_consent,
-    structure_is_known,
+    next_leave_their_tree, structure_is_known,
 };
 use crate::accurate::SubNamespaceFact;
 use crate::accurate::keys;
@@ -75,7 +75,7 @@ pub fn review(forest: &Forest, request: &Request, answers: &Answers) -> Verdict 
 }
 
 /// Whether `SubNamespaces` in this namespace are about to create others.
-fn has_waiting(forest: &Forest, name: &str) -> bool {
+pub(super) fn has_waiting(forest: &Forest, name: &str) -> bool {
     let forms = forest.id(name).map(|id| forest.accurate().sub_namespaces(id)).into_iter().flatten();
     let waits = |(child, form): (&Name, &SubNamespaceFact)| {
         !form.terminating && form.status.stalled.is_none() && !forest.has_seen(child)
@@ -124,7 +124,8 @@ impl Review<'_> {
         }
         // It would be the missing parent of others, now or when the namespace is gone. If no controller runs until then, no conflict is
         // shown that would keep the name.
-        next_consent(forest, name, self.answers)
+        next_consent(forest, name, self.answers)?;
+        if lasts { Ok(()) } else { next_leave_their_tree(forest, name, self.answers) }
     }
 
     fn has_its_namespace(&self) -> bool {
@@ -237,24 +238,21 @@ impl Review<'_> {
         Ok(())
     }
 
-    /// A `SubNamespace` in conflict deletes no namespace. One whose namespace is already being deleted changes nothing any more.
-    fn deletes_its_namespace(&self) -> bool {
-        self.has_its_namespace() && !self.forest.is_terminating(&self.request.name)
-    }
-
-    /// Until the deletion is seen, nothing comes to be below the namespace.
+    /// Until the deletion is seen, nothing comes to be below the namespace; nor does this get a parent, which could make it the
+    /// namespace of a `SubNamespace` in conflict.
     fn change(&self) -> Option<ParentChange> {
         let Request { operation, namespace, name, .. } = self.request;
-        (*operation == Operation::Delete && self.deletes_its_namespace()).then(|| ParentChange {
+        (*operation == Operation::Delete).then(|| ParentChange {
             anchor_in: Some(namespace.clone()),
             deletes: true,
             ..parent_change(self.forest, name, Stream::SUB_NAMESPACES, [None, None])
         })
     }
 
+    /// A `SubNamespace` in conflict deletes no namespace. One whose namespace is already being deleted changes nothing any more.
     fn delete(&self) -> Check {
         let (forest, name) = (self.forest, &self.request.name);
-        if !self.deletes_its_namespace() {
+        if !self.has_its_namespace() || forest.is_terminating(name) {
             return Ok(());
         }
         let cascades = forest.accurate().settings().is_some_and(|it| it.allow_cascading_deletion);

@@ -127,7 +127,7 @@ pub(crate) fn reason(why: &Frozen, (namespace, edge): (&str, Option<EdgeKind>)) 
         ),
         Frozen::Missing(name) => (
             format!("{name}, the {what}, does not exist"),
-            format!("Create it; or remove the {what} of {namespace}: {cut}."),
+            format!("As an admin of the cluster, create it, or remove the {what} of {namespace}: {cut}."),
         ),
         Frozen::NotLeading(EdgeKind::Parent, name) => (
             format!("{name}, the parent, is neither a root nor a sub-namespace"),

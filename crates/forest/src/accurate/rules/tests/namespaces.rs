@@ -215,6 +215,8 @@ fn nobody_takes_a_namespace_over_who_may_only_write_it() {
     assert_eq!(create_as(&[], &trusting, "a ^r"), "ok");
 }
 
+const EVERYWHERE: &str = "the right to delete subnamespaces.accurate.cybozu.com in all namespaces is needed";
+
 /// Restrictions come from the upstream namespace.
 #[test]
 fn nobody_takes_a_namespace_out_of_its_tree_who_may_only_write_it() {
@@ -251,7 +253,10 @@ fn nobody_takes_a_namespace_out_of_its_tree_who_may_only_write_it() {
         let others = ["create subnamespaces r", "delete subnamespaces back", "delete subnamespaces drawn"];
         let refused = update_as(&others, &orphans, old, new);
         assert!(refused.contains("the right to update hierarchyconfigurations.hnc.x-k8s.io"), "{refused}");
-        assert_eq!(update_as(&["create subnamespaces r", &bind], &orphans, old, new), "ok", "{old} -> {new}");
+        let refused = update_as(&["create subnamespaces r", &bind], &orphans, old, new);
+        assert!(refused.ends_with(EVERYWHERE), "{refused}");
+        let all = ["create subnamespaces r", &bind, "delete subnamespaces "];
+        assert_eq!(update_as(&all, &orphans, old, new), "ok", "{old} -> {new}");
     }
     let trusting = draw_with(Settings { trust_namespace_editors: true, ..settings() }, WORLD);
     assert_eq!(update_as(&[], &trusting, "x ^s", "x"), "ok");
@@ -291,6 +296,29 @@ fn the_topmost_namespace_that_one_leaves_consents() {
             assert!(answer(&rights).ends_with(&wanted), "{old} -> {new}: {}", answer(&rights));
             rights.push(format!("delete subnamespaces {top}"));
         }
+        assert_eq!(answer(&rights), "ok", "{old} -> {new}");
+    }
+}
+
+/// Nobody knows who was above the missing one.
+#[test]
+fn below_a_broken_chain_an_admin_of_the_cluster_consents() {
+    let forest = draw("b ^gone, x ^b, p, c ^p, z ^c, r root");
+    for (old, new) in [("x ^b", "x"), ("x ^b", "x ^r"), ("z ^c", "z")] {
+        let name = &old[..1];
+        let mut rights = vec![
+            "delete subnamespaces b".to_owned(),
+            "delete subnamespaces c".to_owned(),
+            "delete subnamespaces p".to_owned(),
+            "create subnamespaces r".to_owned(),
+            format!("update hierarchyconfigurations {name}"),
+        ];
+        let answer = |rights: &[String]| {
+            let rights: Vec<&str> = rights.iter().map(String::as_str).collect();
+            update_as(&rights, &forest, old, new)
+        };
+        assert!(answer(&rights).ends_with(EVERYWHERE), "{old} -> {new}: {}", answer(&rights));
+        rights.push("delete subnamespaces ".to_owned());
         assert_eq!(answer(&rights), "ok", "{old} -> {new}");
     }
 }
@@ -354,7 +382,9 @@ fn nobody_gets_power_over_namespaces_that_wait_for_another() {
     };
     assert_eq!(create(&forest, "gone root"), lacking("gone", "a"));
     assert_eq!(update_as(&[], &forest, "n", "n root"), lacking("n", "b"));
-    assert_eq!(update_as(&["update hierarchyconfigurations b"], &forest, "n", "n root"), "ok");
+    let admin = "update hierarchyconfigurations b";
+    assert!(update_as(&[admin], &forest, "n", "n root").ends_with(EVERYWHERE));
+    assert_eq!(update_as(&[admin, "delete subnamespaces "], &forest, "n", "n root"), "ok");
     assert_eq!(create(&forest, "gone"), "ok", "a normal namespace passes nothing on");
 }
 
@@ -463,8 +493,9 @@ fn changes_at_the_same_moment_block_each_other() {
         |old| allowed(review(&forest, &request(Operation::Delete, Some(old), None), &Answers::new()));
     for (one, other, blocked) in [
         (end("z"), place("n", "n ^z"), true),
-        (removed("z ^c"), place("n", "n ^z"), true),
         (end("z"), place("u template", "u template ~z"), true),
+        // A SubNamespace in conflict, and the namespace comes to be its own.
+        (end("n"), place("n", "n ^c"), true),
         (end("z"), place("n", "n ^c"), false),
         (end("z"), end("w"), false),
         (place("a root", "a ^b"), place("b root", "b ^a"), true),
@@ -486,7 +517,7 @@ fn a_new_namespace_that_nobody_names_depends_on_its_upstream_namespace_alone() {
     let links = |request: &Request<'_>| {
         let rights =
             ["a", "b", "c", "d", "x"].into_iter().flat_map(|name| [may_create_below(name), is_admin(name)]);
-        let rights = rights.chain(["gone", "c"].map(super::super::may_delete_below));
+        let rights = rights.chain(["gone", "c", ""].map(super::super::may_delete_below));
         let answers = rights.map(|right| (Question::Has(right), Answer::Yes)).collect();
         match review(&forest, request, &answers) {
             Verdict::Allow { change, .. } => change.unwrap().links.len(),
