@@ -89,6 +89,25 @@ async fn sub_namespaces_are_created_with_labels_and_deleted() {
 }
 
 #[tokio::test]
+async fn who_looks_for_a_namespace_of_hnc_is_told_where_it_is() {
+    let world = world().await;
+    world.create_namespace("o-top").await;
+    let created = world.fixture.hns("create o-sub -n o-top --wait").await;
+    assert_eq!(created.code, Some(0), "{created:?}");
+    for words in ["sub delete o-sub", "sub cut o-sub", "plan sub cut o-sub"] {
+        world.run(words).await.fails(
+            "Error: o-sub is not a sub-namespace\nIt is in HNC's hierarchy: see `kubectl hns describe o-sub`.\n",
+        );
+    }
+    let note =
+        "Note: o-sub is in HNC's hierarchy, which is not shown here: see `kubectl hns describe o-sub`\n";
+    for words in ["list o-sub", "ns describe o-sub"] {
+        let shown = world.run(words).await;
+        assert_eq!((shown.code, &*shown.stderr), (Some(0), note), "{words}");
+    }
+}
+
+#[tokio::test]
 async fn a_description_names_what_is_propagated() {
     let world = world().await;
     world.create_root("b-root").await;

@@ -65,7 +65,12 @@ async fn plans_know_the_limits_of_trees() {
     steps.make_admin("rl-out", "rlu").await.unwrap();
     let patch = json!({ "spec": { "trees": [{ "root": "rl-org", "maxNamespaces": 1 }] } }).to_string();
     let patch = ["patch", "hncconfiguration", "config", "--type=merge", "--patch", &patch];
-    live.cluster.kubectl().args(patch).ok().await.unwrap();
+    eventually("the controller has created the configuration", PATIENCE, async || {
+        let patched = live.cluster.kubectl().args(patch).ok().await;
+        patched.map(drop).map_err(|error| format!("{error:#}"))
+    })
+    .await
+    .unwrap();
     let words = "namespace \"rl-two\" cannot be below \"rl-org\", which has a limit";
     eventually("the limit is in force", PATIENCE, async || {
         let create = live.hns("plan create rl-two -n rl-org --as rlu").await;

@@ -351,6 +351,10 @@ async fn quotas() {
         "{none:?}"
     );
     assert_eq!(still.hns("hrq -n quota-none -o json").await.json()["items"], json!([]));
+    for words in ["hrq -n quota-gone", "hrq -n quota-gone --tree", "hrq x -n quota-gone -o json"] {
+        let missing = "Error reading namespace quota-gone: namespaces \"quota-gone\" not found\n";
+        still.hns(words).await.fails(missing);
+    }
     let missing =
         "Error: hierarchicalresourcequotas.hnc.x-k8s.io \"missing\" not found in namespace quota-org\n";
     still.hns("hrq missing -n quota-org").await.fails(missing);
@@ -409,6 +413,17 @@ async fn what_needs_no_cluster() {
 }
 
 /// The state of an anchor in an excluded namespace never changes, so it is not waited for.
+#[tokio::test]
+async fn a_namespace_whose_parent_does_not_exist_becomes_no_subnamespace() {
+    let still = still().await;
+    still.apply(&[namespace("lost", "")]).await;
+    still.apply(&[hierarchy("lost", "lost-gone", &[], &[MISSING])]).await;
+    still.hns("convert lost --to sub --yes").await.fails(
+        "Error: lost-gone, the parent of lost, does not exist, so lost cannot become a subnamespace\n\
+         Set another parent first: `kubectl hns move lost --to PARENT`.\n",
+    );
+}
+
 #[tokio::test]
 async fn a_subnamespace_of_an_excluded_namespace_is_converted() {
     let still = still().await;

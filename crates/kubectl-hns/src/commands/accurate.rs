@@ -12,6 +12,7 @@ pub(crate) mod sub;
 
 use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE_ROOT, TYPE_TEMPLATE};
 
+use self::place::Place;
 use crate::cli::accurate::{Command, Namespace, Sub, Template};
 use crate::failure::{Done, Problem};
 use crate::session::Session;
@@ -72,9 +73,20 @@ fn writes(command: &Command) -> bool {
 pub(crate) const ENABLE: &str = "To enable Accurate's API, set the chart's value accurate.enabled, or apply config/accurate.yaml, which has \
                                  the definition, the rights and the settings.";
 
-/// The failure of a command that is for sub-namespaces.
-fn no_sub_namespace(name: &str) -> Failure {
-    Failure::new(format!("Error: {name} is not a sub-namespace"))
+/// The failure of a command that is for sub-namespaces; `hint` is for a namespace that is not in HNC's hierarchy.
+fn no_sub_namespace(name: &str, place: &Place, hint: Option<&str>) -> Failure {
+    let elsewhere = || format!("It is in HNC's hierarchy: see `kubectl hns describe {name}`.");
+    Failure {
+        text: format!("Error: {name} is not a sub-namespace"),
+        hint: if place.is_in_hnc { Some(elsewhere()) } else { hint.map(str::to_owned) },
+    }
+}
+
+/// A note that the namespace is in HNC's hierarchy.
+fn note_on_hnc(name: &str, place: &Place) -> Option<String> {
+    let shown =
+        format!("{name} is in HNC's hierarchy, which is not shown here: see `kubectl hns describe {name}`");
+    place.is_in_hnc.then_some(shown)
 }
 
 /// `Error: WHAT: reason`, with hints that fit Accurate's API.

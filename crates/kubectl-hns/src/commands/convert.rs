@@ -6,8 +6,10 @@ mod tree;
 
 use clap::{Args, ValueEnum};
 use hns_api::{SubnamespaceAnchor, anchor_states};
+use k8s_openapi::api::core::v1::Namespace;
 
 use super::doctor::settings;
+use super::relocation::{Placement, Step};
 use super::{move_, relocation};
 use crate::session::Session;
 use crate::wait::{Progress, WaitArgs, until};
@@ -70,7 +72,7 @@ pub(crate) async fn run(
         terminal.note(note);
     }
     let (steps, what) = if arguments.to == To::Sub {
-        (relocation::to_sub(&placement)?, "a subnamespace")
+        (to_sub(&placement, session).await?, "a subnamespace")
     } else {
         (relocation::to_full(&placement)?, "a full namespace")
     };
@@ -90,6 +92,21 @@ pub(crate) async fn run(
         }
         _ => Ok(()),
     }
+}
+
+/// The steps that make it a subnamespace of its parent, which has to exist: the anchor is created there.
+async fn to_sub(placement: &Placement, session: &Session) -> Result<Vec<Step>, Failure> {
+    let steps = relocation::to_sub(placement)?;
+    let Placement { name, subnamespace_of, parent, .. } = placement;
+    if let Some(of) = subnamespace_of.as_ref().or(parent.as_ref())
+        && matches!(session.call(session.all::<Namespace>().get_metadata_opt(of)).await, Ok(None))
+    {
+        return Err(Failure::new(format!(
+            "Error: {of}, the parent of {name}, does not exist, so {name} cannot become a subnamespace"
+        ))
+        .with_hint(format!("Set another parent first: `kubectl hns move {name} --to PARENT`.")));
+    }
+    Ok(steps)
 }
 
 /// Waits until the anchor owns the namespace.

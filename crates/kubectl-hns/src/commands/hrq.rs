@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use clap::Args;
 use forest::hnc::quota::names_of_sources;
 use hns_api::HierarchicalResourceQuota;
+use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::jiff::Timestamp;
 use kube::CustomResourceExt;
@@ -18,6 +19,7 @@ use crate::flags::{Switch, named};
 use crate::format::{Format, render};
 use crate::lines::printable;
 use crate::session::Session;
+use crate::structure::unreadable;
 use crate::table::aligned;
 use crate::{Failure, Terminal, age, published, quotas};
 
@@ -72,6 +74,9 @@ pub(crate) async fn run(
         other => other,
     }
     .map_err(|problem: Problem| Failure::because("hierarchicalresourcequotas cannot be listed", &problem))?;
+    if !everywhere && quotas.is_empty() {
+        exists(session, namespace).await?;
+    }
     let is_partial = !notes.is_empty();
     // As with kubectl.
     for quota in &mut quotas {
@@ -107,6 +112,14 @@ pub(crate) async fn run(
         terminal.note(note);
     }
     missing.map_or(Ok(()), Err)
+}
+
+/// Fails if the namespace does not exist: the API server lists nothing there, as in one without quotas.
+async fn exists(session: &Session, namespace: &str) -> Result<(), Failure> {
+    match session.call(session.all::<Namespace>().get_metadata(namespace)).await {
+        Err(problem) if problem.is_not_found() => Err(unreadable(namespace, &problem)),
+        _ => Ok(()),
+    }
 }
 
 /// What is printed if there are no quotas; `is_partial` means that only those of one namespace could be listed.

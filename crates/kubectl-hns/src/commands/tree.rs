@@ -78,7 +78,7 @@ pub(super) enum Form {
     Json,
     /// YAML.
     Yaml,
-    /// Names only, one per line.
+    /// Names only, one per line, each with its resource.
     Name,
     /// A graph for Graphviz.
     Dot,

@@ -317,9 +317,14 @@ impl Review<'_> {
         }
         let name = forest.name(root);
         let why = halt.map(|halt| halt.condition(forest.settings()).message).unwrap_or_default();
-        Err(Denial::forbidden(format!(
-            "the ancestor {name:?} is halted, so nothing below it can be changed; repair it first: {why}"
-        ))
+        Err(Denial::forbidden(if forest.is_terminating(name) {
+            // Its parent cannot be changed any more.
+            format!(
+                "the ancestor {name:?} is halted and is being deleted, so nothing below it can be changed until it is gone"
+            )
+        } else {
+            format!("the ancestor {name:?} is halted, so nothing below it can be changed; repair it first: {why}")
+        })
         .into())
     }
 

@@ -14,7 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DynamicObject, ListParams};
 
 use super::place::{self, Place};
-use super::{ENABLE, failed};
+use super::{ENABLE, failed, note_on_hnc};
 use crate::failure::{Done, Problem};
 use crate::lines::{Lines, printable};
 use crate::session::Session;
@@ -57,6 +57,9 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
         None => None,
     };
     terminal.print(&head(name, &place, count));
+    if let Some(note) = note_on_hnc(name, &place) {
+        terminal.note(&note);
+    }
     let watches = watches((session, terminal), arguments).await?;
     if watches.is_empty() {
         return Ok(());
@@ -239,7 +242,7 @@ mod tests {
     fn the_head_has_what_the_labels_say() {
         let place = |kind: &str, parent: &str, template: &str| {
             let some = |text: &str| Some(text.to_owned()).filter(|it| !it.is_empty());
-            Place { kind: some(kind), parent: some(parent), template: some(template), moved_from: None }
+            Place { kind: some(kind), parent: some(parent), template: some(template), ..Place::default() }
         };
         for (place, count, wanted) in [
             (place("root", "", "t"), 2, "Type: root\n# of children: 2\nTemplate: t\n"),

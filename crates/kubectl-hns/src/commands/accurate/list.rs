@@ -8,7 +8,8 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::ListParams;
 
-use super::failed;
+use super::place::Place;
+use super::{failed, note_on_hnc};
 use crate::commands::tree::{Form, drawn};
 use crate::failure::Done;
 use crate::lines::Lines;
@@ -47,6 +48,11 @@ pub(super) async fn run(arguments: &Arguments, edges: Edges, session: &Session, 
     match arguments.output {
         None => terminal.print(&text(&trees)),
         form => terminal.print(&drawn(&trees, form, terminal)?),
+    }
+    let root = namespaces.iter().find(|it| arguments.root.is_some() && it.name == arguments.root);
+    let note = root.zip(arguments.root.as_deref()).and_then(|(it, name)| note_on_hnc(name, &Place::of(it)));
+    if let Some(note) = note {
+        terminal.note(&note);
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use hns_api::accurate::annotations::MOVED_FROM;
 use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE};
+use hns_api::{annotations, labels};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DynamicObject, PostParams};
@@ -22,6 +23,8 @@ pub(super) struct Place {
     pub(super) template: Option<String>,
     /// What an unfinished move or cut still has to delete.
     pub(super) moved_from: Option<Original>,
+    /// Whether it is in HNC's hierarchy.
+    pub(super) is_in_hnc: bool,
 }
 
 /// A `SubNamespace` that a namespace no longer belongs to. A user who may write the annotation, but may not read the `SubNamespace`, does
@@ -55,6 +58,7 @@ impl Place {
             parent: label(PARENT),
             template: label(TEMPLATE),
             moved_from: value(&metadata.annotations, MOVED_FROM).as_deref().and_then(Original::read),
+            is_in_hnc: is_in_hnc(metadata),
         }
     }
 
@@ -70,6 +74,15 @@ impl Place {
         let annotations = metadata.annotations.get_or_insert_default();
         set(annotations, MOVED_FROM, self.moved_from.as_ref().map(Original::text).as_deref());
     }
+}
+
+/// Whether HNC's labels and annotations say that the namespace has a parent or a child.
+fn is_in_hnc(metadata: &ObjectMeta) -> bool {
+    let own = metadata.name.as_deref();
+    let is_above = |key: &str| labels::tree_label_namespace(key).is_some_and(|it| Some(it) != own);
+    let shows = |key: &String| key == labels::HAS_CHILDREN || is_above(key);
+    let of = metadata.annotations.as_ref().and_then(|it| it.get(annotations::SUBNAMESPACE_OF));
+    metadata.labels.iter().flatten().any(|(key, _)| shows(key)) || of.is_some_and(|it| !it.is_empty())
 }
 
 fn set(map: &mut BTreeMap<String, String>, key: &str, value: Option<&str>) {
@@ -153,6 +166,26 @@ pub(super) fn unreadable(name: &str, problem: &Problem) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_parent_or_a_child_shows_that_a_namespace_is_in_hnc() {
+        for (label, annotation, wanted) in [
+            ("n.tree.hnc.x-k8s.io/depth", "", false),
+            ("p.tree.hnc.x-k8s.io/depth", "", true),
+            (labels::HAS_CHILDREN, "", true),
+            (labels::INCLUDED_NAMESPACE, "", false),
+            (labels::INCLUDED_NAMESPACE, "p", true),
+        ] {
+            let map = |key: &str, value: &str| Some([(key.to_owned(), value.to_owned())].into());
+            let metadata = ObjectMeta {
+                name: Some("n".into()),
+                labels: map(label, "1"),
+                annotations: map(annotations::SUBNAMESPACE_OF, annotation),
+                ..ObjectMeta::default()
+            };
+            assert_eq!(Place::of(&metadata).is_in_hnc, wanted, "{label} {annotation:?}");
+        }
+    }
 
     #[test]
     fn a_change_of_place_keeps_other_labels() {

@@ -156,7 +156,9 @@ pub(super) async fn parent_of(
 ) -> Result<String, Failure> {
     match &place.parent {
         Some(parent) => Ok(parent.clone()),
-        None => Err(no_sub_namespace(name).with_hint(way_below(session, place, (name, to)).await)),
+        None => {
+            Err(no_sub_namespace(name, place, None).with_hint(way_below(session, place, (name, to)).await))
+        }
     }
 }
 
@@ -189,9 +191,8 @@ fn way((verb, name, to): (&str, &str, &str), refused: Option<&Failure>) -> Strin
 
 /// The failure of a cut of what is no sub-namespace.
 pub(super) fn not_to_cut(place: &Place, name: &str) -> Failure {
-    let failure = no_sub_namespace(name);
     let is_root = place.kind.as_deref() == Some(TYPE_ROOT);
-    if is_root { failure.with_hint("It is a root namespace already.") } else { failure }
+    no_sub_namespace(name, place, is_root.then_some("It is a root namespace already."))
 }
 
 /// The spec of the `SubNamespace` that a move has to create, if any, and the original, if it has to be deleted.
@@ -234,7 +235,7 @@ pub(super) fn grafted(place: &Place, name: &str, to: &str) -> Result<Place, Fail
             "Error: {name} is a sub-namespace of {parent}, so it cannot be grafted"
         ))
         .with_hint(format!("To move it, use `kubectl accurate sub move {name} {to}`."))),
-        None => Ok(Place { parent: Some(to.to_owned()), ..Place::default() }),
+        None => Ok(Place { parent: Some(to.to_owned()), is_in_hnc: place.is_in_hnc, ..Place::default() }),
     }
 }
 
@@ -314,7 +315,13 @@ mod tests {
     fn place(kind: &str, parent: &str, template: &str, moved_from: &str) -> Place {
         let some = |text: &str| Some(text.to_owned()).filter(|it| !it.is_empty());
         let moved_from = some(moved_from).map(|it| of(&it));
-        Place { kind: some(kind), parent: some(parent), template: some(template), moved_from }
+        Place {
+            kind: some(kind),
+            parent: some(parent),
+            template: some(template),
+            moved_from,
+            is_in_hnc: false,
+        }
     }
 
     fn of(namespace: &str) -> Original {

@@ -133,10 +133,12 @@ fn without_effect(spec: &SubNamespaceSpec, settings: &Settings) -> Vec<String> {
 impl Delete {
     /// The parent of the sub-namespace.
     pub(super) async fn parent(&self, session: &Session) -> Result<String, Failure> {
-        place::read(session, &self.name).await?.parent.ok_or_else(|| {
-            super::no_sub_namespace(&self.name)
-                .with_hint("`kubectl accurate list` shows the sub-namespaces of all roots.")
-        })
+        const HINT: &str = "`kubectl accurate list` shows the sub-namespaces of all roots.";
+        let place = place::read(session, &self.name).await?;
+        match &place.parent {
+            Some(parent) => Ok(parent.clone()),
+            None => Err(super::no_sub_namespace(&self.name, &place, Some(HINT))),
+        }
     }
 
     /// A note if the namespace stays without its `SubNamespace`.

@@ -55,13 +55,14 @@ impl Review<'_> {
         })
     }
 
-    /// A warning that nothing comes from a halted parent.
+    /// A warning that nothing comes from a halted parent, and that row 5 then refuses to leave it.
     pub(super) fn is_frozen(&self, parent: &Name) -> Option<String> {
         let (forest, namespace) = (self.forest, &self.request.namespace);
         let root = forest.halted_at(forest.id(parent)?)?;
         let why = forest.own_halt(root)?.condition(forest.settings()).message;
         Some(format!(
-            "the parent {parent:?} is halted, so nothing is propagated to {namespace:?} until {:?} is repaired: {why}",
+            "the parent {parent:?} is halted, so nothing is propagated to {namespace:?}, and its parent cannot be changed, until {:?} \
+             is repaired: {why}",
             forest.name(root)
         ))
     }

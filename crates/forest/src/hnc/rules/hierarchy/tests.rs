@@ -336,6 +336,13 @@ fn row_5_nothing_moves_below_a_halted_namespace() {
             Denied(Forbidden, &["\"mid\"", "spec.parent is a number"]),
         ),
         (
+            "below one that cannot be repaired",
+            "mid?!, low:mid, child:low, p",
+            update("child", "low > p"),
+            vec![],
+            Denied(Forbidden, &["the ancestor \"mid\" is halted and is being deleted", "until it is gone"]),
+        ),
+        (
             "a halted namespace may be repaired",
             "child?:p, p",
             update("child", "p >"),
@@ -348,7 +355,10 @@ fn row_5_nothing_moves_below_a_halted_namespace() {
             "a, mid?:a, low:mid, child",
             create("child", "low"),
             vec![("admin low", Yes), ("admin child", Yes)],
-            Warned(&["the parent \"low\" is halted", "until \"mid\" is repaired"]),
+            Warned(&[
+                "the parent \"low\" is halted",
+                "and its parent cannot be changed, until \"mid\" is repaired",
+            ]),
         ),
     ]);
     let mut cluster = Cluster::draw("mid:gone, child:mid, p");
