@@ -316,7 +316,7 @@ impl<'a> Review<'a> {
 
     /// Restrictions come from all namespaces above, by edges of both kinds, and go with the label. So the consent of the upstream namespace
     /// is not enough: the topmost one that is left consents, too. Above one that is missing, or came back without a place in a hierarchy,
-    /// nobody knows who was there: then only an admin of the cluster consents.
+    /// nobody knows who was there: then only an admin of the cluster consents. One that is being deleted may have lost its labels.
     fn rights_to_leave(&self, kind: EdgeKind, upstream: &str) -> Vec<NamespacedRight> {
         let (forest, mut left) = (self.forest, Vec::new());
         let stays: Vec<_> = self.after().edge().map(|(_, name)| above(forest, name)).unwrap_or_default();
@@ -331,8 +331,9 @@ impl<'a> Review<'a> {
             let stays = stays.contains(&id);
             if left.is_empty() || !(stays || left.contains(&name)) {
                 left.push(name);
-                let next = labels_of(forest, id).edge().filter(|_| !stays);
-                edge = next.map(|(kind, name)| (kind, Name::from(name)));
+                let next = labels_of(forest, id).edge().map(|(kind, name)| (kind, Name::from(name)));
+                is_broken = !stays && next.is_none() && forest.is_terminating(forest.name(id));
+                edge = next.filter(|_| !stays);
             }
         }
         let ends = [left.first(), left.last().filter(|_| left.len() > 1)].into_iter().flatten();

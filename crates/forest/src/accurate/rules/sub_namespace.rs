@@ -238,21 +238,24 @@ impl Review<'_> {
         Ok(())
     }
 
-    /// Until the deletion is seen, nothing comes to be below the namespace; nor does this get a parent, which could make it the
-    /// namespace of a `SubNamespace` in conflict.
+    /// A `SubNamespace` in conflict deletes no namespace. One whose namespace is already being deleted changes nothing any more.
+    fn deletes_its_namespace(&self) -> bool {
+        self.has_its_namespace() && !self.forest.is_terminating(&self.request.name)
+    }
+
+    /// Until the deletion is seen, nothing comes to be below the namespace. One in conflict holds up nobody: its namespace is another's.
     fn change(&self) -> Option<ParentChange> {
         let Request { operation, namespace, name, .. } = self.request;
-        (*operation == Operation::Delete).then(|| ParentChange {
+        (*operation == Operation::Delete && self.deletes_its_namespace()).then(|| ParentChange {
             anchor_in: Some(namespace.clone()),
             deletes: true,
             ..parent_change(self.forest, name, Stream::SUB_NAMESPACES, [None, None])
         })
     }
 
-    /// A `SubNamespace` in conflict deletes no namespace. One whose namespace is already being deleted changes nothing any more.
     fn delete(&self) -> Check {
         let (forest, name) = (self.forest, &self.request.name);
-        if !self.has_its_namespace() || forest.is_terminating(name) {
+        if !self.deletes_its_namespace() {
             return Ok(());
         }
         let cascades = forest.accurate().settings().is_some_and(|it| it.allow_cascading_deletion);

@@ -8,7 +8,7 @@ use crate::accurate::rules::sub_namespace::{Request, review, with_finalizer};
 use crate::accurate::settings::Settings;
 use crate::accurate::world::{self, draw, draw_with, place, settings};
 use crate::accurate::{Fact as AccurateFact, Stalled, SubNamespaceFact};
-use crate::core::verdict::{Operation, User};
+use crate::core::verdict::{Operation, User, Verdict};
 use crate::{Forest, HierarchyFact, hnc, rules};
 
 fn request(operation: Operation, place: &str) -> Request {
@@ -201,6 +201,18 @@ fn the_root_decides_which_names_are_allowed() {
     assert!(
         create(&forest, "broken/a").starts_with("500: the naming policy root=^broken match=( cannot be used")
     );
+}
+
+/// Otherwise who creates one of a foreign name and deletes it again and again would hold up what concerns that namespace.
+#[test]
+fn the_deletion_of_one_in_conflict_holds_up_nobody() {
+    let forest = draw("r root, s ^r, q root");
+    for (place, holds) in [("r/s", true), ("q/s", false)] {
+        match review(&forest, &request(Operation::Delete, place), &Default::default()) {
+            Verdict::Allow { change, .. } => assert_eq!(change.is_some(), holds, "{place}"),
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 #[test]
