@@ -65,7 +65,8 @@ const NO_FILES_NO_SPACE: &str = ":6";
 /// The answer for kubectl, if `words` ask for a completion: one candidate per line, with its description, and a directive.
 pub fn answer(words: &[OsString]) -> Option<String> {
     let (program, words) = words.split_first()?;
-    let (_, words) = words.split_first().filter(|(first, _)| *first == COMMAND)?;
+    let asked = words.split_first().filter(|(first, _)| *first == COMMAND).map(|(_, words)| words);
+    let words = asked.or(Program::completes(program).then_some(words))?;
     let words: Vec<OsString> = std::iter::once(program).chain(words).cloned().collect();
     let connection = connection(&words);
     let may_be_file = is_file(&cli::command(Program::of(Some(program))), &words);
@@ -284,5 +285,7 @@ mod tests {
         let connection = connection(&words);
         assert_eq!((connection.context.as_deref(), connection.namespace()), (Some("x"), Some("y")));
         assert_eq!(answer(&["kubectl-hns", "tree"].map(OsString::from)), None);
+        // A link to the binary runs no command.
+        assert!(answer(&["kubectl_complete-hns", "config", "delete-ty"].map(OsString::from)).is_some());
     }
 }

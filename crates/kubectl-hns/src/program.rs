@@ -13,14 +13,26 @@ pub enum Program {
     Accurate,
 }
 
+/// What the name of a plugin's program for completions begins with.
+const COMPLETION: &str = "kubectl_complete-";
+
+fn stem(called: Option<&OsStr>) -> Option<&str> {
+    Path::new(called?).file_stem()?.to_str()
+}
+
 impl Program {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Hns, Self::Accurate];
 
     /// The one that was called, from the first word of the command line.
     pub fn of(called: Option<&OsStr>) -> Self {
-        let name = called.and_then(|it| Path::new(it).file_stem());
+        let name = stem(called).map(|it| it.replace(COMPLETION, "kubectl-"));
         if name.is_some_and(|it| it == Self::Accurate.binary()) { Self::Accurate } else { Self::Hns }
+    }
+
+    /// Whether kubectl calls a link to the binary for completions. The words are then no command to run.
+    pub(crate) fn completes(called: &OsStr) -> bool {
+        stem(Some(called)).is_some_and(|it| it.starts_with(COMPLETION))
     }
 
     /// The name of the file.
@@ -60,6 +72,8 @@ mod tests {
             ("kubectl-accurate", Program::Accurate),
             ("/usr/bin/kubectl-accurate", Program::Accurate),
             ("./kubectl-accurate.exe", Program::Accurate),
+            ("kubectl_complete-accurate", Program::Accurate),
+            ("kubectl_complete-hns", Program::Hns),
             ("kubectl-hns", Program::Hns),
             ("kubectl-accurate/kubectl-hns", Program::Hns),
             ("", Program::Hns),

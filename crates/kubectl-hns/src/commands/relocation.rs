@@ -465,7 +465,7 @@ fn halted(hierarchy: &DynamicObject) -> Option<String> {
 
 fn parent_is_halted(name: &str, parent: &str, message: &str) -> Failure {
     Failure::new(format!(
-        "Error: the change is stored, but nothing is copied to {name}, because its parent {parent} is halted: {}",
+        "Error: {name} is below {parent}, but nothing is copied to it, because its parent {parent} is halted: {}",
         printable(message)
     ))
     .with_hint(format!("`kubectl hns describe {parent}` shows the problem. When it is solved, {name} gets its copies."))
@@ -474,7 +474,7 @@ fn parent_is_halted(name: &str, parent: &str, message: &str) -> Failure {
 /// There is nothing to wait for: the parent can be created at any time.
 fn parent_is_missing(name: &str, parent: &str) -> Failure {
     Failure::new(format!(
-        "Error: the change is stored, but {name} is halted, because its parent {parent} does not exist"
+        "Error: {name} is below {parent}, but is halted, because its parent {parent} does not exist"
     ))
     .with_hint(format!(
         "Create {parent}, or set another parent: `kubectl hns set {name} --parent PARENT`, or --root."

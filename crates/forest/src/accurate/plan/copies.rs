@@ -112,8 +112,9 @@ impl Changes {
     fn conflict(&mut self, place: &Place<'_>, key: ObjectKey, upstream: &Name) {
         let why = format!(
             "it is left as it is, although the one from namespace {upstream:?} should be in its place; rename or delete one of the \
-             two, or set its annotation {}={upstream} to have it replaced",
-            crate::accurate::keys::FROM
+             two, or set the annotation {}={upstream} of the one in namespace {:?} to have it replaced",
+            crate::accurate::keys::FROM,
+            &**place.forest.name(place.id)
         );
         let known = place.failure(&key).is_some_and(|known| known.is_conflict && *known.why == *why);
         if !known {

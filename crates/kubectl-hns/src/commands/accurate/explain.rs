@@ -337,7 +337,7 @@ fn below((above, named): (&Name, &str), (here, source): (There<'_>, There<'_>), 
         Next::Conflict => {
             let why = format!("it is not a copy, so it is kept, and the one in {above} is not copied");
             let advice = format!(
-                "rename or delete one of the two, or set its annotation {FROM}={above} to have it replaced"
+                "rename or delete one of the two, or set the annotation {FROM}={above} of the one that is kept to have it replaced"
             );
             return ("conflict".to_owned(), why, Some(advice));
         }

@@ -30,7 +30,7 @@ pub(crate) struct Move {
     #[arg(value_name = "PARENT", value_parser = crate::flags::namespace)]
     pub(super) parent: String,
 
-    /// Leave the original `SubNamespace`, whose status shows a conflict then.
+    /// Leave the original `SubNamespace`, whose status shows a conflict then. When the namespace is deleted, the original creates it again.
     #[arg(long)]
     pub(super) leave_original: bool,
 }
