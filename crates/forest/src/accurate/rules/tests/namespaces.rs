@@ -490,8 +490,6 @@ fn changes_at_the_same_moment_block_each_other() {
         };
         allowed(sub_namespace::review(&forest, &request, &Answers::new()))
     };
-    let removed =
-        |old| allowed(review(&forest, &request(Operation::Delete, Some(old), None), &Answers::new()));
     for (one, other, blocked) in [
         (end("z"), place("n", "n ^z"), true),
         (end("z"), place("u template", "u template ~z"), true),

@@ -8,7 +8,7 @@ use crate::accurate::rules::sub_namespace::{Request, review, with_finalizer};
 use crate::accurate::settings::Settings;
 use crate::accurate::world::{self, draw, draw_with, place, settings};
 use crate::accurate::{Fact as AccurateFact, Stalled, SubNamespaceFact};
-use crate::core::verdict::{Operation, User, Verdict};
+use crate::core::verdict::{Answers, Operation, User, Verdict};
 use crate::{Forest, HierarchyFact, hnc, rules};
 
 fn request(operation: Operation, place: &str) -> Request {
@@ -208,7 +208,7 @@ fn the_root_decides_which_names_are_allowed() {
 fn the_deletion_of_one_in_conflict_holds_up_nobody() {
     let forest = draw("r root, s ^r, q root");
     for (place, holds) in [("r/s", true), ("q/s", false)] {
-        match review(&forest, &request(Operation::Delete, place), &Default::default()) {
+        match review(&forest, &request(Operation::Delete, place), &Answers::new()) {
             Verdict::Allow { change, .. } => assert_eq!(change.is_some(), holds, "{place}"),
             other => panic!("{other:?}"),
         }
@@ -289,7 +289,7 @@ fn a_namespace_is_in_one_hierarchy() {
             terminating: false,
         };
         match rules::hierarchy::review(&forest, &request, &yes([child, parent])) {
-            rules::Verdict::Deny(denial) => denial.message,
+            Verdict::Deny(denial) => denial.message,
             verdict => format!("{verdict:?}"),
         }
     };
@@ -346,7 +346,7 @@ fn a_parent_that_a_sub_namespace_is_about_to_create_is_not_named_in_the_other_hi
         ];
         answers.extend(rights.map(|right| (right, rules::Answer::Yes)).into_iter().chain([absent]));
         match rules::hierarchy::review(forest, &request, &answers) {
-            rules::Verdict::Deny(denial) => denial.message,
+            Verdict::Deny(denial) => denial.message,
             verdict => format!("{verdict:?}"),
         }
     };
@@ -382,7 +382,7 @@ fn a_tree_passes_to_the_other_hierarchy_with_the_consent_of_its_top() {
             answers.insert(rules::Question::IsAdmin(name.into()), answer);
         }
         match rules::namespace::review(&forest, &request, &answers) {
-            rules::Verdict::Deny(denial) => denial.message,
+            Verdict::Deny(denial) => denial.message,
             verdict => format!("{verdict:?}"),
         }
     };
