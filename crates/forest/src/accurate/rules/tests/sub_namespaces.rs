@@ -376,7 +376,7 @@ fn a_tree_passes_to_the_other_hierarchy_with_the_consent_of_its_top() {
             old: rules::namespace::Marks::default(),
             new,
         };
-        let mut answers = rules::Answers::new();
+        let mut answers = Answers::new();
         for name in ["a", "r", "s", "t", "n"] {
             let answer = if admin_of.contains(&name) { rules::Answer::Yes } else { rules::Answer::No };
             answers.insert(rules::Question::IsAdmin(name.into()), answer);
@@ -400,6 +400,6 @@ fn a_tree_passes_to_the_other_hierarchy_with_the_consent_of_its_top() {
     }
 }
 
-fn yes(names: [&str; 2]) -> rules::Answers {
+fn yes(names: [&str; 2]) -> Answers {
     names.into_iter().map(|name| (rules::Question::IsAdmin(name.into()), rules::Answer::Yes)).collect()
 }
