@@ -37,9 +37,6 @@ fn may_create_below(namespace: &str) -> NamespacedRight {
     NamespacedRight { namespace: namespace.into(), verb, group, resource }
 }
 
-/// The namespace of a right in all namespaces.
-const ALL: &str = "";
-
 /// The right that shows that a user may end what a namespace passes on to another one.
 fn may_delete_below(namespace: &str) -> NamespacedRight {
     NamespacedRight { verb: "delete", ..may_create_below(namespace) }
@@ -56,14 +53,11 @@ fn is_admin(namespace: &str) -> NamespacedRight {
 fn has_rights(rights: &[NamespacedRight], answers: &Answers, what: impl FnOnce() -> String) -> Check {
     let questions: Vec<Question> = rights.iter().cloned().map(Question::Has).collect();
     let Some(lacking) = first_refused(&questions, answers)? else { return Ok(()) };
-    let NamespacedRight { namespace, verb, group, resource } = &rights[lacking];
-    let place = match &**namespace {
-        ALL => "all namespaces".to_owned(),
-        namespace => format!("namespace {namespace:?}"),
-    };
+    let right @ NamespacedRight { verb, group, resource, .. } = &rights[lacking];
     Err(forbidden(format!(
-        "you may not {}: the right to {verb} {resource}.{group} in {place} is needed",
-        what()
+        "you may not {}: the right to {verb} {resource}.{group} in {} is needed",
+        what(),
+        right.place()
     )))
 }
 
@@ -79,13 +73,13 @@ fn next_consent(forest: &Forest, name: &Name, answers: &Answers) -> Check {
     })
 }
 
-/// Nobody knows who was above a missing parent or template. Who creates it elsewhere takes those that name it out of their tree, and out
-/// of its restrictions. An admin of each of them is not enough: nobody but an admin of the cluster decides about that.
+/// The namespaces above a missing parent or template are not known. A user who creates it in another place takes the namespaces that name it
+/// out of their tree, and its restrictions go with that. So an admin of the cluster must consent.
 fn next_leave_their_tree(forest: &Forest, name: &Name, answers: &Answers) -> Check {
     let Some(next) = forest.id(name).and_then(|id| forest.tree.next_hops(id).first().copied()) else {
         return Ok(());
     };
-    has_rights(&[may_delete_below(ALL)], answers, || {
+    has_rights(&[may_delete_below(NamespacedRight::ALL)], answers, || {
         format!(
             "make {name:?} a namespace that passes objects on: namespace {:?} names it, and would leave the tree in which it was before",
             forest.name(next)

@@ -253,6 +253,19 @@ pub struct NamespacedRight {
     pub resource: &'static str,
 }
 
+impl NamespacedRight {
+    /// The namespace of a right in all namespaces.
+    pub(crate) const ALL: &'static str = "";
+
+    /// Where the right is needed, after "in".
+    pub(crate) fn place(&self) -> String {
+        match &*self.namespace {
+            Self::ALL => "all namespaces".to_owned(),
+            namespace => format!("namespace {namespace:?}"),
+        }
+    }
+}
+
 /// The requesting user.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct User {

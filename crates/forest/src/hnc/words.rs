@@ -161,13 +161,8 @@ impl fmt::Display for Question {
             Self::MayConfigure(name) => {
                 write!(f, "whether you may create a HierarchyConfiguration in namespace {name:?}")
             }
-            Self::Has(NamespacedRight { namespace, verb, resource, .. }) => {
-                let place = if namespace.is_empty() {
-                    "all namespaces".to_owned()
-                } else {
-                    format!("namespace {namespace:?}")
-                };
-                write!(f, "whether you may {verb} {resource} in {place}")
+            Self::Has(right @ NamespacedRight { verb, resource, .. }) => {
+                write!(f, "whether you may {verb} {resource} in {}", right.place())
             }
             Self::Namespace(name) | Self::Await(WaitFor::Namespace(name)) => {
                 write!(f, "whether namespace {name:?} exists")

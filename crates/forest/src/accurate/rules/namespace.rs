@@ -7,7 +7,7 @@
 
 use super::sub_namespace::has_waiting;
 use super::{
-    ALL, forbidden, has_rights, hncs_structure_is_known, is_admin, may_create_below, may_delete_below,
+    forbidden, has_rights, hncs_structure_is_known, is_admin, may_create_below, may_delete_below,
     next_consent, next_leave_their_tree, structure_is_known,
 };
 use crate::accurate::keys;
@@ -316,7 +316,7 @@ impl<'a> Review<'a> {
 
     /// Restrictions come from all namespaces above, by edges of both kinds, and go with the label. So the consent of the upstream namespace
     /// is not enough: the topmost one that is left consents, too. Above one that is missing, or came back without a place in a hierarchy,
-    /// nobody knows who was there: then only an admin of the cluster consents. One that is being deleted may have lost its labels.
+    /// the namespaces are not known: then only an admin of the cluster consents. One that is being deleted may have lost its labels.
     fn rights_to_leave(&self, kind: EdgeKind, upstream: &str) -> Vec<NamespacedRight> {
         let (forest, mut left) = (self.forest, Vec::new());
         let stays: Vec<_> = self.after().edge().map(|(_, name)| above(forest, name)).unwrap_or_default();
@@ -341,7 +341,7 @@ impl<'a> Review<'a> {
         if left.is_empty() {
             rights.push(is_admin(&self.request.name));
         }
-        rights.extend(is_broken.then(|| may_delete_below(ALL)));
+        rights.extend(is_broken.then(|| may_delete_below(NamespacedRight::ALL)));
         rights
     }
 

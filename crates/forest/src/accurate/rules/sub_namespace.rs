@@ -243,7 +243,7 @@ impl Review<'_> {
         self.has_its_namespace() && !self.forest.is_terminating(&self.request.name)
     }
 
-    /// Until the deletion is seen, nothing comes to be below the namespace. One in conflict holds up nobody: its namespace is another's.
+    /// Until the deletion is seen, nothing comes to be below the namespace. The deletion of one in conflict delays no other request.
     fn change(&self) -> Option<ParentChange> {
         let Request { operation, namespace, name, .. } = self.request;
         (*operation == Operation::Delete && self.deletes_its_namespace()).then(|| ParentChange {

@@ -320,7 +320,7 @@ mod tests {
             parent: some(parent),
             template: some(template),
             moved_from,
-            is_in_hnc: false,
+            ..Place::default()
         }
     }
 

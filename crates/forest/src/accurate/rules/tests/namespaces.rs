@@ -300,7 +300,7 @@ fn the_topmost_namespace_that_one_leaves_consents() {
     }
 }
 
-/// Nobody knows who was above one that is missing, or that is being deleted and may have lost its labels.
+/// The namespaces above one that is missing are not known. One that is being deleted may have lost its labels.
 #[test]
 fn below_a_broken_chain_an_admin_of_the_cluster_consents() {
     let forest = draw("b ^gone, x ^b, p, c ^p, z ^c, r root, g root !, v ^g");
