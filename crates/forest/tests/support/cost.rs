@@ -37,12 +37,15 @@ pub(crate) fn check<T>(what: &str, prepare: impl Fn(usize) -> T, work: impl Fn(&
         let input = prepare(parts);
         cost(&mut || work(&input))
     };
-    let (one, eight) = (of(PARTS), of(8 * PARTS));
-    let most = one.max(NOTHING).mul_f64(MOST_TIMES);
-    if eight < most {
+    compare(what, of(PARTS), of(8 * PARTS))
+}
+
+/// Whether the cost of eight times as many is about eight times that of `one`.
+pub(crate) fn compare(what: &str, one: Duration, eight: Duration) -> Result<(), String> {
+    if eight < one.max(NOTHING).mul_f64(MOST_TIMES) {
         return Ok(());
     }
-    Err(format!("{what}: {one:.1?} for {PARTS} parts, {eight:.1?} for eight times as many"))
+    Err(format!("{what}: {one:.1?}, {eight:.1?} for eight times as many"))
 }
 
 /// The same, for tests without cases.
