@@ -8,9 +8,11 @@
 //! one by now, or says so, or because the tree or the mode is another. An object that cannot be changed (an immutable
 //! Secret, a binding's `roleRef`) differs from its source only once the source itself was deleted and created anew, in
 //! between which it did not exist: that deletion needs no excuse here, and that the new copy comes is what the next calm
-//! shows. There is one excuse: a binding that changes while a role in its namespace changes must go first and
-//! come again last, or its old subjects would have the new rules for a moment. It is told from a loss by what the specification
-//! says: in one of the states the binding differed from the one deleted, and the roles there were not the same in all of them.
+//! shows. There are two excuses. An immutable object whose source was created anew while nothing was done about its kind makes way
+//! for the new copy once something is done again: no update makes the new one of it. And a binding that changes while a role in its
+//! namespace changes must go first and come again last, or its old subjects would have the new rules for a moment. It is told from
+//! a loss by what the specification says: in one of the states the binding differed from the one deleted, and the roles there were
+//! not the same in all of them.
 //!
 //! The modes come by a watch of their own, and may be known a moment later than what a user did after switching them. So what
 //! is written may be what one of the modes since the last calm makes of a later state; of a kind that is then left alone it
@@ -60,7 +62,7 @@ pub(crate) enum Verdict {
     Written,
     /// A copy went as it should.
     Removed,
-    /// A binding made way for another one.
+    /// A binding or an immutable object made way for another one.
     Replaced,
     /// A user's own object came, changed, went, or was overwritten.
     Own,
@@ -192,7 +194,8 @@ fn removal(states: &[&State], key: &Key, source: &str, event: &Event) -> Verdict
     let differs = active
         .iter()
         .any(|state| state.wanted.get(key).is_some_and(|wanted| wanted.form.body != event.form.body));
-    if key.kind == Kind::RoleBinding && differs && roles.len() > 1 {
+    let is_immutable = event.form.body["immutable"] == true;
+    if differs && (is_immutable || key.kind == Kind::RoleBinding && roles.len() > 1) {
         return Verdict::Replaced;
     }
     Verdict::Wrong(format!(
@@ -322,6 +325,26 @@ mod tests {
             assert_eq!(deletion_after(&rbac, RoleBinding, &operations), verdict, "{operations:?}");
         }
         assert_eq!(deletion_after(&rbac, Role, &[changed(Role), changed(RoleBinding)]), wrong());
+    }
+
+    #[test]
+    fn an_immutable_copy_of_a_former_source_makes_way_once_something_is_done_again() {
+        let in_root = key(Kind::Secret, "root");
+        let holding = |number, immutable| {
+            let own = Own { content: Content { immutable, ..own(number).content }, ..own(number) };
+            World { own: BTreeMap::from([(in_root.clone(), own)]), ..world(&[]) }
+        };
+        let replaced = |immutable| {
+            let now = holding(2, immutable);
+            let mut history = History::default();
+            history.push(Instant::now(), now.in_mode(Kind::Secret, Mode::Ignore));
+            history.push(Instant::now(), now);
+            let deletion = |number| event(&holding(number, immutable), Kind::Secret, true);
+            [1, 2].map(|number| judged(&history, &deletion(number)))
+        };
+        let wrong = || Verdict::Wrong(String::new());
+        assert_eq!(replaced(true), [Verdict::Replaced, wrong()]);
+        assert_eq!(replaced(false), [wrong(), wrong()]);
     }
 
     #[test]
