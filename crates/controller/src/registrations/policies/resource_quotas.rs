@@ -34,7 +34,7 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
     let is_of_accurate = !settings.followed.is_empty();
     if is_of_accurate {
         let followed = settings.followed.iter();
-        rules.extend(followed.map(|(group, plural)| rule(group, &[plural], &["UPDATE", "DELETE"])));
+        rules.extend(followed.map(|(group, plural)| rule(group, &[plural], &["CREATE", "UPDATE", "DELETE"])));
         copies.push(was_followed());
         other = format!(
             "{} ?\n\
@@ -124,13 +124,10 @@ fn follows(annotation: fn(&str) -> String) -> String {
     format!("({})", all_of(&[format!("{}.orValue('') != ''", annotation(FROM)), mode]))
 }
 
-/// Whether a resource quota becomes such a copy. Its user can have recorded less usage before.
+/// Whether an object becomes such a copy. Its user can have recorded less usage of a resource quota before. And in a namespace that is
+/// frozen, nothing removes a copy that has no source.
 fn becomes_followed() -> String {
-    format!(
-        "(request.operation == 'UPDATE' && request.resource.resource == 'resourcequotas' && {} && !{})",
-        follows(new_annotation),
-        was_followed()
-    )
+    format!("(request.operation != 'DELETE' && {} && !{})", follows(new_annotation), was_followed())
 }
 
 /// Whether such a copy changes, becomes something else, or may be deleted before its namespace is. An owner that is missing would make the

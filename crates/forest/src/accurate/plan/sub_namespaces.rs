@@ -62,11 +62,13 @@ fn child(forest: &Forest, parent: Id, form: &SubNamespaceFact) -> Child {
             _ => conflict(),
         };
     }
-    // Others name this one as their upstream namespace. It is not given to the one that waited for the name to become free. That state
-    // stays whatever else is wrong: it is all that is known of the wait.
-    let is_awaited = id.is_some_and(|id| !forest.tree.next_hops(id).is_empty());
+    // Others name this one as their upstream namespace, or another `SubNamespace` has had it and creates it again. It is not given to the
+    // one that waited for the name to become free. That state stays whatever else is wrong: it is all that is known of the wait.
+    let is_awaited = || {
+        id.is_some_and(|id| !forest.tree.next_hops(id).is_empty()) || forest.accurate().is_held(&form.name)
+    };
     let waited = form.status.stalled.as_ref().is_some_and(|stalled| *stalled.reason == *CONFLICT);
-    if is_awaited && waited {
+    if waited && is_awaited() {
         return conflict();
     }
     if !labels_of(forest, parent).leads(EdgeKind::Parent) {

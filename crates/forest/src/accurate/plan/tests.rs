@@ -659,6 +659,36 @@ fn a_form_has_its_namespace_or_says_why_not() {
     }
 }
 
+/// Otherwise a user who may create `SubNamespaces` elsewhere gets what comes to be in the namespace when somebody deletes it.
+#[test]
+fn a_name_that_becomes_free_is_for_the_form_that_had_it() {
+    let stalled = |reason: &str| Stalled {
+        reason: reason.into(),
+        message: "Conflicting namespace already exists".into(),
+        observed_generation: 1,
+    };
+    let create = ["create namespace a"];
+    for (reason, terminating, wanted) in [
+        (None, false, &[][..]),
+        (None, true, &create),
+        (Some("Conflict"), false, &create),
+        (Some("InvalidParent"), false, &create),
+    ] {
+        let mut forest = draw("r root, q root");
+        let mut waits = SubNamespaceFact { version: version("waits"), ..form("a") };
+        waits.status.stalled = Some(stalled("Conflict"));
+        forest.apply(AccurateFact::SubNamespace("q".into(), waits));
+        let mut had = SubNamespaceFact { terminating, ..form("a") };
+        had.status.stalled = reason.map(stalled);
+        let uid = had.version.uid.clone();
+        forest.apply(AccurateFact::SubNamespace("r".into(), had));
+        assert_eq!(own(&forest, "q"), wanted, "{reason:?} {terminating}");
+        let change = forest.apply(AccurateFact::SubNamespaceGone("r".into(), "a".into(), uid));
+        assert!(change.namespaces["q"].structure);
+        assert_eq!(own(&forest, "q"), create);
+    }
+}
+
 /// Otherwise it would be the child of a missing namespace, and no quota on `SubNamespaces` would count it.
 #[test]
 fn nothing_is_created_below_a_namespace_whose_form_is_being_deleted() {

@@ -93,6 +93,7 @@ impl<'a> Review<'a> {
     }
 
     fn create(&self) -> Check {
+        self.is_not_above_its_upstream()?;
         self.labels_fit()?;
         self.is_in_one_hierarchy()?;
         self.next_consent()?;
@@ -126,13 +127,21 @@ impl<'a> Review<'a> {
         (*operation != Operation::Delete).then_some(ParentChange { links, ..change })
     }
 
+    /// Others can name a namespace that does not exist.
+    fn is_not_above_its_upstream(&self) -> Check {
+        let (forest, upstream) = (self.forest, self.after().edge());
+        let id = forest.id(&self.request.name);
+        let is_below = |upstream: &str| above(forest, upstream).into_iter().any(|above| Some(above) == id);
+        if upstream.is_some_and(|(_, upstream)| is_below(upstream)) { Err(is_circular()) } else { Ok(()) }
+    }
+
     /// Walks upstream from the new labels.
     fn no_cycle(&self) -> Check {
         let mut seen = vec![self.request.name.clone()];
         let mut next = self.after().edge().map(|(_, name)| Name::from(name));
         while let Some(hop) = next {
             if seen.contains(&hop) {
-                return Err(forbidden("circular reference is not permitted"));
+                return Err(is_circular());
             }
             if matches!(presence_of(self.forest, &hop, self.answers)?, Presence::Absent) {
                 return Err(forbidden(format!("parent namespace does not exist: {hop}")));
@@ -181,7 +190,7 @@ impl<'a> Review<'a> {
         let place = self.after();
         if let Some(parent) = place.value(keys::PARENT) {
             if *parent == **name {
-                return Err(forbidden("circular reference is not permitted"));
+                return Err(is_circular());
             }
             if new.contains_key(keys::TEMPLATE) {
                 return Err(forbidden("a sub-namespace cannot have a template"));
@@ -194,7 +203,7 @@ impl<'a> Review<'a> {
         }
         if let Some(template) = place.value(keys::TEMPLATE) {
             if *template == **name {
-                return Err(forbidden("circular reference is not permitted"));
+                return Err(is_circular());
             }
             self.leads(template, EdgeKind::Template)?;
         }
@@ -404,6 +413,10 @@ fn in_hnc(name: &str) -> Verdict {
 /// Whether a namespace exists. One that is excluded by name is not in the hierarchy, and the forest knows it all the same.
 fn presence_of(forest: &Forest, name: &Name, answers: &Answers) -> Check<Presence> {
     if forest.has_seen(name) { Ok(Presence::Here) } else { presence(forest, name, answers) }
+}
+
+fn is_circular() -> Verdict {
+    forbidden("circular reference is not permitted")
 }
 
 fn has_children(name: &str) -> Verdict {

@@ -125,7 +125,15 @@ impl Review<'_> {
         // It would be the missing parent of others, now or when the namespace is gone. If no controller runs until then, no conflict is
         // shown that would keep the name.
         next_consent(forest, name, self.answers)?;
-        if lasts { Ok(()) } else { next_leave_their_tree(forest, name, self.answers) }
+        if lasts && self.is_upstream() { Ok(()) } else { next_leave_their_tree(forest, name, self.answers) }
+    }
+
+    /// Whether the namespace passes objects on to all that name it, and so is not deleted before them.
+    fn is_upstream(&self) -> bool {
+        let Some(id) = self.forest.id(&self.request.name) else { return false };
+        let (tree, labels) = (&self.forest.tree, labels_of(self.forest, id));
+        let mut edges = tree.next_hops(id).iter().filter_map(|next| tree.hop(*next));
+        edges.all(|edge| labels.leads(edge.kind))
     }
 
     fn has_its_namespace(&self) -> bool {

@@ -72,11 +72,13 @@ const WORLD: &str = "r root, s ^r, x ^s, t template, i template ~t, y ~i, n";
 
 #[test]
 fn a_new_namespace_fits_its_upstream_namespace() {
-    let forest = draw(WORLD);
+    let forest = draw(&format!("{WORLD}, o ^missing, p ^o, q ~p"));
     for (new, wanted) in [
         ("a", "ok"),
         ("a root", "ok"),
         ("a template", "ok"),
+        ("missing ^p", "circular reference is not permitted"),
+        ("missing ~q", "circular reference is not permitted"),
         ("a root ~t", "ok"),
         ("a template ~t", "ok"),
         ("a ^r", "ok"),
