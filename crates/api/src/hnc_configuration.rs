@@ -28,8 +28,8 @@ use crate::schema;
 )]
 #[serde(default, rename_all = "camelCase")]
 pub struct HNCConfigurationSpec {
-    /// The resources to synchronize. Roles and role bindings are always propagated and need not be listed: list
-    /// them to set the mode `AllowPropagate`, `onConflict` or `excludedNames`.
+    /// The resources to synchronize. Roles and role bindings are always propagated and need not be listed. They can be
+    /// listed with the mode `AllowPropagate` alone, and then also with `onConflict` and `excludedNames`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<Vec<ResourceSpec>>,
 

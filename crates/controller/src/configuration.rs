@@ -135,11 +135,16 @@ impl Keeper {
         let (Some(object), Some(resolution)) = (&first.object, &first.resolution) else { return };
         let shown = shown(object);
         let Ok(seen) = self.settings.wait_for(Option::is_some).await.map(|it| it.clone()) else { return };
-        let is_current = shows_refusal(&shown, reason(&seen).as_deref())
+        let refused = reason(&seen);
+        let is_current = shows_refusal(&shown, refused.as_deref())
             && self.forest.read(|forest| shows_kinds(&shown, forest, resolution));
         if is_current {
             let is_other = |it: &Configuration| it.object.is_none() || it.resolution != first.resolution;
-            let _ = tokio::time::timeout(CALM, self.configuration.wait_for(is_other)).await;
+            tokio::select! {
+                () = sleep(CALM) => {}
+                _ = self.configuration.wait_for(is_other) => {}
+                _ = self.settings.wait_for(|seen| reason(seen) != refused) => {}
+            }
         }
     }
 

@@ -331,22 +331,32 @@ pub(crate) async fn gather(session: &Session, concerned: &[&str]) -> Result<Stru
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use forest::Version;
+    use forest::accurate::SubNamespaceFact;
+    use hns_api::accurate::labels::{PARENT, TYPE, TYPE_ROOT};
+
     use super::*;
     use crate::structure::tests::sketch;
 
-    #[test]
-    fn a_warning_is_about_a_change_that_would_be_allowed() {
-        let result = |decision| PreviewResult {
+    fn result(decision: Decision, outcome: Outcome, forest: Forest) -> PreviewResult {
+        PreviewResult {
             decisions: vec![decision],
-            outcome: Outcome::default(),
+            outcome,
             pending: None,
-            forest: sketch(&[]).forest(),
+            forest,
             overridable: BTreeSet::new(),
             unread: BTreeSet::new(),
             is_partial: false,
             needs_force: false,
             notes: Vec::new(),
-        };
+        }
+    }
+
+    #[test]
+    fn a_warning_is_about_a_change_that_would_be_allowed() {
+        let result = |decision| result(decision, Outcome::default(), sketch(&[]).forest());
         let mut allowed = result(Decision::Allowed { warnings: vec!["one".into()] });
         allowed.warn("two".into());
         assert_eq!(allowed.decisions, [Decision::Allowed { warnings: vec!["one".into(), "two".into()] }]);
@@ -354,5 +364,39 @@ mod tests {
         let mut kept = result(unknown.clone());
         kept.warn("two".into());
         assert_eq!(kept.decisions, [unknown]);
+    }
+
+    #[test]
+    fn a_namespace_that_another_form_creates_again_is_deleted_and_created() {
+        let mut structure = sketch(&["la", "lb", "lx"]);
+        for (name, label) in [("la", (TYPE, TYPE_ROOT)), ("lb", (TYPE, TYPE_ROOT)), ("lx", (PARENT, "lb"))] {
+            structure.namespaces.get_mut(name).unwrap().labels = [label].into_iter().collect();
+        }
+        let empty = Forest::unconfigured(Arc::new(structure::settings())).with_accurate(Arc::default());
+        let mut forest = structure.put_into(empty);
+        let form = |parent: &str| {
+            let version = Version { uid: parent.into(), ..Version::default() };
+            (parent.into(), SubNamespaceFact { name: "lx".into(), version, ..SubNamespaceFact::default() })
+        };
+        forest.apply(AccurateFact::SubNamespaces(["la", "lb"].map(form).into()));
+        let mut preview = Preview::new(forest);
+        preview.settle();
+        preview.mark();
+        let delete = Intent::DeleteSubNamespace { parent: "lb".into(), child: "lx".into() };
+        preview.change(&delete, &User::default());
+        preview.settle();
+        let allowed = Decision::Allowed { warnings: Vec::new() };
+        let result = result(allowed, preview.outcome(), preview.into_forest());
+        let document = Document::new(Vec::new(), &result);
+        let actions: Vec<_> = document.namespaces.iter().map(|it| (&*it.name, it.action)).collect();
+        assert_eq!(actions, [("lx", "delete"), ("lx", "create")]);
+        let text = document.text(crate::terminal::Paint::NONE);
+        for line in [
+            "\n  lx would be created again by SubNamespace la/lx\n",
+            "\n  lx: label accurate.cybozu.com/parent=la would be added\n",
+            "; namespaces: 1 created, 1 deleted, 0 changed; ",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
     }
 }

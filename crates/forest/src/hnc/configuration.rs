@@ -252,7 +252,8 @@ fn may_be_said_of(known: &Resolved, entry: &Entry) -> Result<(), (Fault, String)
         None => Err((
             Fault::Enforced,
             format!(
-                "{} are always in mode {}, without an entry; the only other mode they may be set to is AllowPropagate",
+                "{} are always in mode {}, without an entry; an entry for them, also one with onConflict or excludedNames, must have the \
+                 mode AllowPropagate",
                 known.settings.kind.group_resource(),
                 Mode::Propagate
             ),

@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use super::{Effect, Intent, NamespaceChange, ObjectChange, Outcome, Preview, SubNamespaceChange};
-use crate::accurate::fact::Fact as AccurateFact;
+use crate::accurate::fact::{Fact as AccurateFact, SubNamespaceFact};
 use crate::accurate::keys::{CREATED_BY, CREATOR, PARENT, TEMPLATE, TYPE};
-use crate::accurate::world::{binds, draw, form, key, object, settings};
+use crate::accurate::world::{binds, draw, form, key, object, settings, version};
 use crate::core::labels::Labels;
 use crate::core::namespace::{Applied, NamespaceFact};
 use crate::core::version::Version;
@@ -21,8 +21,10 @@ struct Cluster {
 impl Cluster {
     fn draw(text: &str, forms: &str, objects: &str) -> Self {
         let mut forest = draw(text);
-        for (parent, child) in forms.split_whitespace().filter_map(|it| it.split_once('/')) {
-            forest.apply(AccurateFact::SubNamespace(parent.into(), form(child)));
+        for item in forms.split_whitespace() {
+            let (parent, child) = item.split_once('/').unwrap();
+            let form = SubNamespaceFact { version: version(item), ..form(child) };
+            forest.apply(AccurateFact::SubNamespace(parent.into(), form));
         }
         let drawn = |item: &str| {
             let (place, said) = item.split_once('=').unwrap();
@@ -182,6 +184,28 @@ fn what_follows_goes_on_hop_by_hop() {
     ] {
         let outcome = Cluster::draw(trees, "r/s s/x", objects).tried(intents);
         assert_eq!(words(&outcome), wanted, "{intents:?} with {objects}");
+    }
+}
+
+/// All that was in it is lost, also what another of the same name then has.
+#[test]
+fn a_namespace_that_goes_and_comes_again_is_deleted_and_created() {
+    let objects = "p/Secret/a=update p/Secret/p=update q/Secret/a=update s/Secret/a=update<q s/Secret/own=";
+    let gone = Intent::DeleteNamespace { name: "s".into() };
+    for (forms, intent, parent, wanted) in [
+        // As after a move that leaves the original one.
+        (
+            "p/s q/s",
+            delete("q", "s"),
+            "s parent:>p",
+            &["~form p/s", "-form q/s", "-s/a", "+s/a", "-s/own", "+s/p"][..],
+        ),
+        ("q/s", gone, "s parent:>q", &["-s/a", "+s/a", "-s/own"]),
+    ] {
+        let namespace = ["-s", "+s", parent, "s created-by:>accurate", "s metadata.name:>s"];
+        let wanted = [&namespace[..], wanted].concat();
+        let outcome = Cluster::draw("p root, q root, s ^q", forms, objects).tried(&[intent]);
+        assert_eq!(words(&outcome), wanted, "{forms}");
     }
 }
 

@@ -136,6 +136,15 @@ impl Preview {
         }
     }
 
+    /// Removes the hierarchical quotas in a namespace.
+    pub(super) fn remove_quotas(&mut self, namespace: &Name) {
+        let quotas = self.forest.id(namespace).into_iter().flat_map(|id| self.forest.quotas_at(id));
+        let quotas: Vec<_> = quotas.map(|it| (it.name.clone(), it.version.uid.clone())).collect();
+        for (name, uid) in quotas {
+            self.tell(hnc::Fact::QuotaGone(namespace.clone(), name, uid));
+        }
+    }
+
     fn create_subnamespace(&mut self, parent: &Name, child: &Name, initial_admin: Option<&str>) {
         let mut annotations = vec![(SUBNAMESPACE_OF, &**parent)];
         annotations.extend(initial_admin.map(|user| (INITIAL_ADMIN, user)));

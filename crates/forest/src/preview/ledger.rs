@@ -40,7 +40,8 @@ pub struct ObjectState {
     pub digest: Option<Digest>,
 }
 
-/// A namespace that is created, deleted or changed.
+/// A namespace that is created, deleted or changed. If one is deleted and another one of its name created, these are two changes, in
+/// this order; so it is with the objects in them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamespaceChange {
     /// Its name.
@@ -275,10 +276,9 @@ impl Ledger {
 
     /// The differences so far.
     pub(super) fn outcome(&self, forest: &Forest) -> Outcome {
-        let namespaces = self.namespaces.iter().map(|(name, before)| NamespaceChange {
-            name: name.clone(),
-            before: before.clone(),
-            after: namespace(forest, name),
+        let namespaces = self.namespaces.iter().flat_map(|(name, before)| {
+            let states = self.states(forest, name, before.clone(), namespace(forest, name));
+            states.into_iter().map(|(before, after)| NamespaceChange { name: name.clone(), before, after })
         });
         let anchors = self.anchors.iter().filter_map(|((parent, child), before)| {
             let is_there = forest.has_anchor(parent, child);
@@ -291,11 +291,13 @@ impl Ledger {
             before: before.clone(),
             after: sub_namespace(forest, parent, child),
         });
-        let objects = self.objects.iter().map(|((name, key), before)| ObjectChange {
-            namespace: name.clone(),
-            key: key.clone(),
-            before: before.clone(),
-            after: object(forest, name, key),
+        let objects = self.objects.iter().flat_map(|((name, key), before)| {
+            let states = self.states(forest, name, before.clone(), object(forest, name, key));
+            let change = |(before, after)| {
+                let (namespace, key) = (name.clone(), key.clone());
+                ObjectChange { namespace, key, before, after }
+            };
+            states.into_iter().map(change)
         });
         let new = self.kept.iter().filter(|(_, before)| !**before);
         let kept = new.filter_map(|((name, key), _)| {
@@ -317,6 +319,24 @@ impl Ledger {
             anchors: anchors.collect(),
             sub_namespaces: sub_namespaces.filter(|it| it.before != it.after).collect(),
             objects: objects.filter(|it| it.before != it.after).collect(),
+        }
+    }
+
+    /// The states before and after of what is in this namespace. If the namespace was deleted and another one of its name created, all
+    /// went with the one and came with the other.
+    fn states<T>(
+        &self,
+        forest: &Forest,
+        name: &Name,
+        before: Option<T>,
+        after: Option<T>,
+    ) -> Vec<(Option<T>, Option<T>)> {
+        let known = self.namespaces.get(name).and_then(Option::as_ref);
+        let now = forest.namespace_version(name);
+        if known.zip(now).is_some_and(|(known, now)| known.uid != now.uid) {
+            vec![(before, None), (None, after)]
+        } else {
+            vec![(before, after)]
         }
     }
 }

@@ -133,6 +133,7 @@ impl Preview {
         self.ledger.namespace(&self.forest, name);
         self.clock += 1;
         self.terminating.remove(name);
+        self.remove_quotas(name);
         self.tell(Fact::NamespaceGone(name.clone(), uid));
     }
 

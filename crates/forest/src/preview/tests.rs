@@ -11,7 +11,9 @@ use crate::core::object::{KnownContent, ObjectFact};
 use crate::core::stream::Stream;
 use crate::core::version::Version;
 use crate::dialects::Fact;
+use crate::hnc;
 use crate::hnc::configuration::{Entry, Served, ServedKind};
+use crate::hnc::quota::QuotaFact;
 use crate::hnc::rules::{Answer, Answers, DenialKind, Question, User, Verdict};
 
 fn drawn(text: &str, roles: &[(&str, &str)]) -> Cluster {
@@ -93,9 +95,10 @@ fn what_comes_and_goes_follows_to_the_end() {
     let delete = |name: &str| Intent::DeleteNamespace { name: name.into() };
     let release =
         |parent: &str, child: &str| Intent::DeleteAnchor { parent: parent.into(), child: child.into() };
-    let cases: [(&str, Intent, &[&str], &[&str]); 6] = [
+    let cases: [(&str, Intent, &[&str], &[&str]); 7] = [
         ("a, n:a", delete("a"), &["-a", "n ParentMissing"], &["-a/r", "-n/r"]),
         ("a, s<a", release("a", "s"), &["-s"], &["-s/r"]),
+        ("a, s<a, n:a", delete("s"), &["-s", "+s"], &["-s/r", "+s/r"]),
         ("a, s<a, low+<s", release("a", "s"), &["s SubnamespaceAnchorMissing"], &[]),
         ("a, s+<a, low<s", release("a", "s"), &["-low", "-s"], &["-low/r", "-s/r"]),
         ("a, n:a", anchor("n", "new"), &["+new"], &["+new/r"]),
@@ -111,8 +114,33 @@ fn what_comes_and_goes_follows_to_the_end() {
     }
 }
 
+/// It stays in conflict, and leaves the name to others.
+#[test]
+fn an_anchor_in_conflict_does_not_create_the_namespace_again() {
+    let mut cluster = drawn("a, b, s<a", &[]);
+    cluster.anchor("b", "s");
+    let outcome = tried(&cluster, &Intent::DeleteAnchor { parent: "a".into(), child: "s".into() });
+    assert_eq!(namespaces(&outcome), ["-s"]);
+    let anchors: Vec<_> = outcome.anchors.iter().map(|it| (&*it.parent, it.is_there)).collect();
+    assert_eq!(anchors, [("a", false)]);
+}
+
 fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// Also if another namespace of that name comes.
+#[test]
+fn a_quota_goes_with_its_namespace() {
+    let mut preview = at_rest(&drawn("a, s<a", &[]));
+    let version = Version { uid: "q".into(), resource_version: "1".into() };
+    let quota = QuotaFact { name: "q".into(), version, ..QuotaFact::default() };
+    preview.tell(hnc::Fact::Quota("s".into(), quota));
+    assert_eq!(preview.forest().quotas_over("s").len(), 1);
+    preview.change(&Intent::DeleteNamespace { name: "s".into() }, &user());
+    assert!(preview.settle().is_empty());
+    assert_eq!(namespaces(&preview.outcome()), ["-s", "+s"]);
+    assert_eq!(preview.forest().quotas_over("s"), []);
 }
 
 #[test]

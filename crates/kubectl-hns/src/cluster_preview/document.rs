@@ -82,6 +82,9 @@ pub(crate) struct Namespace {
     /// Whether there may be more in it or below it than the user may read.
     #[serde(skip)]
     pub(crate) is_unread: bool,
+    /// The `SubNamespace` for which it is created, if it is.
+    #[serde(skip)]
+    pub(crate) form: Option<String>,
 }
 
 /// The values before and after; null if there is none.
@@ -339,10 +342,13 @@ fn namespace(change: &NamespaceChange, result: &PreviewResult) -> Namespace {
         annotations: Vec::new(),
         conditions: Vec::new(),
         is_unread: result.unread.contains(&change.name),
+        form: None,
     };
     if action == DELETE {
         return shown;
     }
+    let above = result.forest.accurate_upstream(&change.name).filter(|_| action == CREATE);
+    shown.form = above.map(|above| format!("SubNamespace {above}/{}", change.name));
     let parent = |it: Option<&forest::preview::NamespaceState>| {
         it.and_then(|it| Some(it.parent.as_ref()?.to_string()))
     };

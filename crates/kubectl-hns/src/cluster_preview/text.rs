@@ -46,7 +46,8 @@ impl Document {
             text.line("\nSubNamespaces:");
             self.sub_namespaces.iter().for_each(|it| text.line(sub_namespace(it, paint)));
         }
-        let objects = || self.objects.iter().filter(|it| !self.deletes(&it.namespace));
+        let objects =
+            || self.objects.iter().filter(|it| it.action != "delete" || !self.deletes(&it.namespace));
         if objects().next().is_some() {
             text.line("\nObjects:");
             objects().for_each(|it| text.line(object(it, paint)));
@@ -95,9 +96,14 @@ impl Document {
     fn namespace(&self, text: &mut String, it: &Namespace, paint: Paint) {
         let name = &it.name;
         match it.action {
+            "create" if self.deletes(name) => {
+                let form = it.form.as_ref().map(|form| format!(" by {form}")).unwrap_or_default();
+                text.line(format!("  {name} would be created again{form}"));
+            }
             "create" => text.line(format!("  {name} would be created")),
             "delete" => {
-                let within = self.objects.iter().filter(|object| object.namespace == *name).count();
+                let goes = |object: &&Object| object.namespace == *name && object.action == "delete";
+                let within = self.objects.iter().filter(goes).count();
                 let count = match (it.is_unread, within) {
                     (true, 0) => "unknown".to_owned(),
                     (true, _) => format!("at least {within}"),
@@ -217,8 +223,8 @@ mod tests {
 
     fn namespace(name: &str, action: &'static str) -> Namespace {
         let (labels, annotations, conditions) = (Vec::new(), Vec::new(), Vec::new());
-        let is_unread = false;
-        Namespace { name: name.into(), action, parent: None, labels, annotations, conditions, is_unread }
+        let (parent, is_unread, form) = (None, false, None);
+        Namespace { name: name.into(), action, parent, labels, annotations, conditions, is_unread, form }
     }
 
     fn object(namespace: &str, action: &'static str, source: Option<&str>) -> Object {
@@ -315,6 +321,28 @@ Independently of this change, the controller has 2 writes left to do.
                 "secrets k in n is not a copy, so the one of a would not be copied"
             ]
         );
+    }
+
+    #[test]
+    fn a_namespace_that_comes_again_is_deleted_and_created() {
+        let again = Namespace { form: Some("SubNamespace a/n".into()), ..namespace("n", "create") };
+        let deleted = ["delete", "delete"].map(|action| object("n", action, None));
+        let document = Document {
+            namespaces: vec![namespace("n", "delete"), again],
+            objects: deleted.into_iter().chain([object("n", "create", Some("a"))]).collect(),
+            ..Document::default()
+        };
+        let wanted = "
+Namespaces:
+  n would be deleted, with everything in it (objects of propagated kinds: 2)
+  n would be created again by SubNamespace a/n
+
+Objects:
+  secrets s in n would be created, from a
+
+Totals: ";
+        let text = document.effects(Paint::NONE);
+        assert!(text.starts_with(wanted), "{text}");
     }
 
     #[test]

@@ -99,7 +99,7 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
     let stays = if arguments.yes { deletion.noted(allows).await } else { deletion.confirm(allows).await? };
     let allowed = if allows {
         deletion.is_possible().await?;
-        deletion.allow().await?
+        deletion.allow().await.map_err(|failure| failure.with_hint("Nothing was deleted."))?
     } else {
         false
     };

@@ -77,7 +77,8 @@ pub struct SharedArgs {
     propagate_tracking_metadata: Option<bool>,
 
     /// What happens to a Role or `RoleBinding` in a namespace below that is not a copy, where one of the same name is
-    /// propagated, unless the `HNCConfiguration` says it by `onConflict`: `Keep`, `Report` or `Overwrite`, as there
+    /// propagated: `Keep`, `Report` or `Overwrite`, as `onConflict` in the `HNCConfiguration`. An entry there with the mode
+    /// `AllowPropagate` can say otherwise
     #[arg(long, value_name = "WHAT", value_parser = checked(values::on_conflict))]
     rbac_on_conflict: Option<String>,
 

@@ -112,6 +112,9 @@ async fn what_is_planned_is_what_happens_for_every_verb() {
         "sub cut pl-sub",
         "template unset pl-n",
         "sub graft pl-n pl-other",
+        "sub move pl-new pl-other --leave-original",
+        // The original creates it again.
+        "sub delete pl-new",
         "sub delete pl-new",
     ] {
         let conflicts = world.comes_true("pl-", words).await;

@@ -138,19 +138,19 @@ impl Snapshot {
     /// The effects from this snapshot to `after`. Of the objects of deleted namespaces, only those of `known` kinds are included.
     pub(crate) fn became(&self, after: &Self, known: &BTreeSet<String>) -> Effects {
         let mut effects = Effects::default();
+        let uid = |snapshot: &Self, name: &str| snapshot.namespaces.get(name).map(|it| it.0.clone());
+        // Where there is another namespace of that name, all of the first one is deleted.
+        let goes = |name: &str| uid(self, name).is_some_and(|it| Some(it) != uid(after, name));
+        let comes = |name: &str| uid(after, name).is_some_and(|it| Some(it) != uid(self, name));
         for name in self.namespaces.keys().chain(after.namespaces.keys()) {
-            let uid = |snapshot: &Self| snapshot.namespaces.get(name).map(|it| it.0.clone());
-            let action = match (uid(self), uid(after)) {
-                (None, _) => "create",
-                (_, None) => "delete",
-                (before, after) if before != after => "recreate",
-                _ => continue,
-            };
-            effects.namespaces.insert([action.to_owned(), name.clone()]);
+            let actions = [("delete", goes(name)), ("create", comes(name))];
+            for (action, _) in actions.into_iter().filter(|(_, happens)| *happens) {
+                effects.namespaces.insert([action.to_owned(), name.clone()]);
+            }
         }
         for (name, (_, labels)) in &after.namespaces {
             let none = BTreeMap::new();
-            let before = self.namespaces.get(name).map_or(&none, |it| &it.1);
+            let before = self.namespaces.get(name).filter(|_| !comes(name)).map_or(&none, |it| &it.1);
             for key in labels.keys().chain(before.keys()) {
                 let (old, new) = (before.get(key), labels.get(key));
                 if old != new {
@@ -182,18 +182,22 @@ impl Snapshot {
             effects.forms.insert([action.to_owned(), namespace, name, stalled.unwrap_or_default()]);
         }
         for place in self.objects.keys().chain(after.objects.keys()) {
-            let (resource, namespace, name) = place.clone();
-            let gone = self.namespaces.contains_key(&namespace) && !after.namespaces.contains_key(&namespace);
-            let action = match (self.objects.get(place), after.objects.get(place)) {
-                (Some(_), None) if gone && !known.contains(&resource) => continue,
-                (None, _) => "create",
-                (_, None) => "delete",
-                (Some(before), Some(after)) if before == after => continue,
-                (Some(before), Some(_)) if before.from.is_none() => "overwrite",
-                _ => "update",
-            };
-            let from = after.objects.get(place).and_then(|it| it.from.clone()).unwrap_or_default();
-            effects.objects.insert([action.to_owned(), resource, namespace, name, from]);
+            let (resource, namespace, name) = place;
+            let (before, now) = (self.objects.get(place), after.objects.get(place));
+            let is_another = goes(namespace) && comes(namespace);
+            let states = if is_another { vec![(before, None), (None, now)] } else { vec![(before, now)] };
+            for (before, now) in states {
+                let action = match (before, now) {
+                    (Some(_), None) if goes(namespace) && !known.contains(resource) => continue,
+                    (before, now) if before == now => continue,
+                    (None, _) => "create",
+                    (_, None) => "delete",
+                    (Some(before), Some(_)) if before.from.is_none() => "overwrite",
+                    _ => "update",
+                };
+                let from = now.and_then(|it| it.from.clone()).unwrap_or_default();
+                effects.objects.insert([action, resource, namespace, name, &from].map(str::to_owned));
+            }
         }
         effects
     }

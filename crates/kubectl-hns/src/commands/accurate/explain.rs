@@ -321,7 +321,7 @@ fn judged(
             let advice = format!("`kubectl hns explain {resource}/{name} -n {namespace}` explains it there");
             return (state, why, Some(advice));
         }
-        return (state, why, None);
+        return (state, once(here).unwrap_or(why), None);
     };
     let what = forest.accurate_edge(namespace).map_or("upstream namespace", word);
     let next = next(forest, namespace, key).unwrap_or(Next::Stays);
@@ -335,7 +335,10 @@ fn below((above, named): (&Name, &str), (here, source): (There<'_>, There<'_>), 
     let (is_here, is_above) = (here.is_something(), source.is_something());
     let (state, why) = match next {
         Next::Conflict => {
-            let why = format!("it is not a copy, so it is kept, and the one in {above} is not copied");
+            let why = match once(here) {
+                Some(once) => format!("{once}; the one in {above} is not copied"),
+                None => format!("it is not a copy, so it is kept, and the one in {above} is not copied"),
+            };
             let advice = format!(
                 "rename or delete one of the two, or set the annotation {FROM}={above} of the one that is kept to have it replaced"
             );
@@ -354,6 +357,7 @@ fn below((above, named): (&Name, &str), (here, source): (There<'_>, There<'_>), 
         Next::Stays if is_here && asks && here.from() != Some(above) => {
             (state, format!("{named} has one too, which is copied only where there is none"))
         }
+        Next::Stays if let Some(once) = once(here) => (state, once),
         Next::Stays if is_here && asks => (state, format!("{named} has it, and asks for copies")),
         Next::Stays if is_here && is_above => (state, format!("{named} asks for no copies of it")),
         Next::Stays if !is_above && is_here && here.from().is_none() => (state, own(named, here)),
@@ -362,6 +366,12 @@ fn below((above, named): (&Name, &str), (here, source): (There<'_>, There<'_>), 
         Next::Stays => (state, format!("the one in {named} refers to a Role that is not the same here")),
     };
     (state, why, None)
+}
+
+/// Why a copy is there that is not kept equal to its source.
+fn once(here: There<'_>) -> Option<String> {
+    let from = here.from().filter(|_| here.mode() == Some(HopMode::Create))?;
+    Some(format!("it was copied once from {from} and stays as it is: it follows nothing"))
 }
 
 /// Why an object that is no copy is there, if the namespace above has none.
@@ -456,6 +466,26 @@ mod tests {
             ),
         ] {
             assert_eq!(why("sub", [("root", &[]), ("sub", sub)]), wanted, "{sub:?}");
+        }
+    }
+
+    #[test]
+    fn a_copy_that_was_made_once_follows_nothing() {
+        let made = |from| [(PROPAGATE, "create"), (FROM, from)];
+        let once = |from| format!("it was copied once from {from} and stays as it is: it follows nothing");
+        let (other, create, update) = ([("a", "b")], [(PROPAGATE, "create")], [(PROPAGATE, "update")]);
+        let has_one = "root, its parent, has one too, which is copied only where there is none";
+        for (namespace, root, sub, wanted) in [
+            ("sub", &[][..], &made("root")[..], once("root")),
+            ("sub", &[], &made("web"), once("web")),
+            ("sub", &other, &made("root"), once("root")),
+            ("sub", &create, &made("root"), once("root")),
+            ("sub", &create, &made("web"), has_one.to_owned()),
+            ("sub", &update, &made("web"), format!("{}; the one in root is not copied", once("web"))),
+            ("sub", &update, &made("root"), "it differs from the one in root, its parent,".to_owned()),
+            ("root", &made("web"), &[], once("web")),
+        ] {
+            assert_eq!(why(namespace, [("root", root), ("sub", sub)]), wanted, "{root:?} {sub:?}");
         }
     }
 

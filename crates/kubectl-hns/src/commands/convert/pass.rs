@@ -29,6 +29,9 @@ use crate::{Failure, Terminal, accurate_trees, optimistic, quotas};
 const PATIENCE: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(250);
 
+/// What warnings say while a part of the tree has passed. The user was told before.
+const CROSSED: &str = "Namespace is also in a hierarchy of accurate.cybozu.com";
+
 pub(super) async fn run(
     root: &str,
     yes: bool,
@@ -68,6 +71,7 @@ pub(super) async fn run(
     if !yes && !terminal.confirm("Go on?")? {
         return Err(Failure::new("Nothing was changed"));
     }
+    session.warnings.omit(CROSSED);
     for (place, step) in tree.steps.iter().enumerate() {
         perform(session, terminal, step).await.map_err(Failure::resumable)?;
         terminal.line(&format!("[{}/{}] {}", place + 1, tree.steps.len(), step.line()));

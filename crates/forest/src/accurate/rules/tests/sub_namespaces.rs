@@ -95,7 +95,8 @@ fn one_for_a_namespace_elsewhere_needs_the_consent_of_those_below_it() {
         (&[], "q/c", true),
     ] {
         let said = create(yes, place);
-        let refused = said.starts_with(&format!("you may not make {:?} a namespace that passes", &place[2..]));
+        let refused =
+            said.starts_with(&format!("you may not make {:?} a namespace that passes", &place[2..]));
         assert_eq!((said == "ok", refused), (is_allowed, !is_allowed), "{place} with {yes:?}: {said}");
     }
 }
