@@ -101,6 +101,7 @@ impl<'a> Review<'a> {
     }
 
     fn update(&self) -> Check {
+        self.stays()?;
         self.no_cycle()?;
         self.type_is_free_to_change()?;
         self.leaves_no_children()?;
@@ -125,6 +126,17 @@ impl<'a> Review<'a> {
         let links = links.collect();
         let change = parent_change(self.forest, name, Stream::NAMESPACES, [None, None]);
         (*operation != Operation::Delete).then_some(ParentChange { links, ..change })
+    }
+
+    /// A namespace that is being deleted stays where it is, as in HNC's hierarchy.
+    fn stays(&self) -> Check {
+        let Request { name, terminating, .. } = self.request;
+        if *terminating {
+            return Err(forbidden(format!(
+                "namespace {name:?} is being deleted, so labels of accurate.cybozu.com can only be removed from it"
+            )));
+        }
+        Ok(())
     }
 
     /// Others can name a namespace that does not exist.

@@ -339,6 +339,15 @@ fn nothing_joins_a_namespace_that_is_being_deleted() {
     assert_eq!(update_as(&rights, &forest, "y ^q", "y ^r"), "ok");
 }
 
+#[test]
+fn a_namespace_that_is_being_deleted_stays_where_it_is() {
+    let forest = draw("r root, q root, x ^r !, n !");
+    for (old, new) in [("x ^r !", "x ^q"), ("n !", "n ^r"), ("n !", "n root"), ("n !", "n template")] {
+        assert!(update(&forest, old, new).contains("can only be removed"), "{old} -> {new}");
+    }
+    assert_eq!(update(&forest, "x ^r !", "x"), "ok");
+}
+
 /// Nor one that goes with its `SubNamespace`, or is below such a one.
 #[test]
 fn nothing_joins_a_namespace_that_goes_with_its_sub_namespace() {
