@@ -2,7 +2,7 @@
 //! one after the other, and some row must object.
 //!
 //! Only the condition of the policy about our keys may be made to match more: it saves work, and its rules hold by themselves
-//! where nothing of ours is touched. Nor is anything lost where the policy about quotas judges the controller: it has the rights
+//! where nothing of ours is touched. Nor is anything lost where the policies about quotas judge the controller: it has the rights
 //! with which nobody is refused.
 
 use std::ops::Range;
@@ -96,7 +96,8 @@ async fn replace(users: &Users<'_>, path: &str, object: &Value) -> Result<(), ku
 
 impl Mutant {
     fn judges_the_controller_about_quotas(&self) -> bool {
-        self.what.starts_with("hns-quotas/spec/matchConditions/0/") && self.what.ends_with(" -> true")
+        let of = ["hns-quotas", "hns-resource-quotas"].map(|name| format!("{name}/spec/matchConditions/0/"));
+        of.iter().any(|it| self.what.starts_with(it)) && self.what.ends_with(" -> true")
     }
 }
 

@@ -74,14 +74,12 @@ impl State {
         let waits = move |id: &Id| {
             self.sub_namespaces(*id).get(child).is_some_and(|form| !form.terminating || held(form))
         };
-        self.holders.get(child).into_iter().flatten().copied().filter(waits)
+        self.holders(child).filter(waits)
     }
 
-    /// Whether there is a `SubNamespace` of this name that is not stalled, and so has its namespace or is about to create it.
-    pub(crate) fn is_held(&self, child: &Name) -> bool {
-        let mut holders = self.holders.get(child).into_iter().flatten();
-        let holds = |form: &SubNamespaceFact| !form.terminating && form.status.stalled.is_none();
-        holders.any(|id| self.sub_namespaces(*id).get(child).is_some_and(holds))
+    /// The namespaces with a `SubNamespace` of this name.
+    pub(crate) fn holders(&self, child: &Name) -> impl Iterator<Item = Id> {
+        self.holders.get(child).into_iter().flatten().copied()
     }
 
     pub(crate) fn applied(&self, id: Id) -> Option<&Applied> {

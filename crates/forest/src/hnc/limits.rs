@@ -64,16 +64,17 @@ impl fmt::Display for Exceeded<'_> {
 impl Forest {
     /// The first limit that `child`, with all namespaces below it, would exceed as a child of `parent`. A namespace that stays below
     /// the root of a limit is not counted again, and exceeds it only if it gets deeper. Of the anchors whose subnamespace does not
-    /// exist yet, those before this turn count.
+    /// exist yet, those before this turn count. A missing parent is below all anchors that wait to create it.
     pub(crate) fn exceeded(&self, parent: &Name, child: &Name, turn: u64) -> Option<Exceeded<'_>> {
         let limits = self.hnc().limits();
         if limits.is_empty() {
             return None;
         }
-        let (above, present) = (self.above(parent), self.above(child));
+        let (paths, present) = (self.paths_from(parent), self.above(child));
         // Namespaces can be below a name that does not exist.
         let id = self.id(child);
-        limits.iter().find_map(|limit| {
+        let both = limits.iter().flat_map(|limit| paths.iter().map(move |above| (limit, above)));
+        both.into_iter().find_map(|(limit, above)| {
             let distance = 1 + above.iter().position(|it| *it == limit.root)?;
             let was = present.iter().position(|it| *it == limit.root).filter(|distance| *distance > 0);
             let excess = self.excess(limit, (child, id), distance, was, turn)?;
@@ -94,7 +95,7 @@ impl Forest {
         if limits.is_empty() {
             return Vec::new();
         }
-        let (above, present) = (self.above(parent), self.above(child));
+        let (above, present) = (self.paths_from(parent).concat(), self.above(child));
         let counts_anew =
             |limit: &&TreeLimit| above.contains(&limit.root) && !present[1..].contains(&limit.root);
         let count = 1 + self.id(child).map_or(0, |id| self.descendants(id).len());
@@ -110,6 +111,23 @@ impl Forest {
     fn above(&self, name: &Name) -> Vec<Name> {
         let Some(id) = self.id(name) else { return vec![name.clone()] };
         self.place(id).into_iter().map(|id| self.name(id).clone()).collect()
+    }
+
+    /// The paths from this namespace to the top: more than one where several anchors wait to create the one at the top. Each of them
+    /// is followed once.
+    fn paths_from(&self, name: &Name) -> Vec<Vec<Name>> {
+        let (mut paths, mut open) = (Vec::new(), vec![self.above(name)]);
+        let mut followed = BTreeSet::new();
+        while let Some(path) = open.pop() {
+            let missing = path.last().filter(|top| !self.exists(top));
+            let mut holders = missing.map(|top| self.holders_of_waiting(top)).unwrap_or_default();
+            holders.retain(|holder| !path.contains(holder) && followed.insert(holder.clone()));
+            open.extend(holders.iter().map(|holder| [path.clone(), self.above(holder)].concat()));
+            if holders.is_empty() {
+                paths.push(path);
+            }
+        }
+        paths
     }
 
     fn excess(
@@ -155,11 +173,13 @@ impl Forest {
             below.insert(orphan);
             below.extend(self.few_descendants(orphan, enough)?);
         }
-        let holders = below.iter().chain([&root]);
-        let waiting: BTreeSet<&Name> =
-            holders.flat_map(|holder| self.waiting(*holder, turn)).filter(|it| *it != child).collect();
-        for id in waiting.iter().filter_map(|it| self.id(it)) {
-            below.extend(self.few_descendants(id, enough)?);
+        let mut holders: Vec<Id> = below.iter().copied().chain([root]).collect();
+        let mut waiting = BTreeSet::new();
+        while let Some(holder) = holders.pop() {
+            let names = self.waiting(holder, turn).filter(|it| *it != child && waiting.insert(*it));
+            for id in names.filter_map(|it| self.id(it)).collect::<Vec<_>>() {
+                holders.extend(self.few_descendants(id, enough)?.into_iter().filter(|it| below.insert(*it)));
+            }
         }
         below.retain(|id| !own.contains(id));
         let count = below.len() + waiting.len();

@@ -26,8 +26,27 @@ enum Child {
     Ours { version: Version, goes: bool },
     /// Its namespace does not exist, and is created.
     Missing,
+    /// It had its namespace, which is being deleted and may have lost its labels. It stays as it is until that is gone.
+    Going,
     /// There is no such namespace, and there will be none: the reason and a message.
     Stalled(&'static str, String),
+}
+
+/// Who creates a missing namespace of which there are several `SubNamespaces`: the strongest one.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Claim {
+    /// It waits for the name to become free.
+    Waits,
+    IsNew,
+    HadIt,
+}
+
+fn claim(form: &SubNamespaceFact) -> Claim {
+    match &form.status {
+        SubNamespaceStatus { stalled: Some(_), .. } => Claim::Waits,
+        SubNamespaceStatus { observed_generation: 0, .. } => Claim::IsNew,
+        _ => Claim::HadIt,
+    }
 }
 
 /// The writes that correct the `SubNamespaces` of this namespace. While their CRD is being deleted, and in a namespace that is not
@@ -59,16 +78,15 @@ fn child(forest: &Forest, parent: Id, form: &SubNamespaceFact) -> Child {
                 let goes = !seen.terminating && !keeps_its_namespace(forest, &form.name);
                 Child::Ours { version: seen.version.get(), goes }
             }
+            _ if seen.terminating && claim(form) == Claim::HadIt => Child::Going,
             _ => conflict(),
         };
     }
-    // Others name this one as their upstream namespace, or another `SubNamespace` has had it and creates it again. It is not given to the
-    // one that waited for the name to become free. That state stays whatever else is wrong: it is all that is known of the wait.
-    let is_awaited = || {
-        id.is_some_and(|id| !forest.tree.next_hops(id).is_empty()) || forest.accurate().is_held(&form.name)
-    };
+    // Others name this one as their upstream namespace. It is not given to the one that waited for the name to become free. That state
+    // stays whatever else is wrong: it is all that is known of the wait.
+    let is_awaited = id.is_some_and(|id| !forest.tree.next_hops(id).is_empty());
     let waited = form.status.stalled.as_ref().is_some_and(|stalled| *stalled.reason == *CONFLICT);
-    if waited && is_awaited() {
+    if (is_awaited && waited) || is_for_another(forest, form) {
         return conflict();
     }
     if !labels_of(forest, parent).leads(EdgeKind::Parent) {
@@ -89,6 +107,15 @@ fn child(forest: &Forest, parent: Id, form: &SubNamespaceFact) -> Child {
         return Child::Stalled(CONFLICT, format!("namespaces of hnc.x-k8s.io name {name} as their parent"));
     }
     Child::Missing
+}
+
+/// Whether another `SubNamespace` of this name has a stronger claim.
+fn is_for_another(forest: &Forest, form: &SubNamespaceFact) -> bool {
+    let is_stronger = |holder: Id| {
+        let other = forest.accurate().sub_namespaces(holder).get(&form.name);
+        other.is_some_and(|other| !other.terminating && claim(other) > claim(form))
+    };
+    forest.accurate().holders(&form.name).any(|holder| forest.is_managed(holder) && is_stronger(holder))
 }
 
 /// Whether others came below the namespace at the same moment in which the deletion of its `SubNamespace` was judged. They must not lose
@@ -117,6 +144,9 @@ impl Changes {
     }
 
     fn keep(&mut self, form: &SubNamespaceFact, child: &Child, may_create: bool) {
+        if matches!(child, Child::Going) {
+            return;
+        }
         let observed_generation = form.generation;
         let stalled = match child {
             Child::Stalled(reason, message) => Some(Stalled {

@@ -668,25 +668,43 @@ fn a_name_that_becomes_free_is_for_the_form_that_had_it() {
         observed_generation: 1,
     };
     let create = ["create namespace a"];
-    for (reason, terminating, wanted) in [
-        (None, false, &[][..]),
-        (None, true, &create),
-        (Some("Conflict"), false, &create),
-        (Some("InvalidParent"), false, &create),
+    for (reason, observed, terminating, [waits, new]) in [
+        (None, 1, false, [false, false]),
+        (None, 0, false, [false, true]),
+        (None, 1, true, [true, true]),
+        (Some("Conflict"), 1, false, [true, true]),
+        (Some("InvalidParent"), 1, false, [true, true]),
     ] {
-        let mut forest = draw("r root, q root");
-        let mut waits = SubNamespaceFact { version: version("waits"), ..form("a") };
-        waits.status.stalled = Some(stalled("Conflict"));
-        forest.apply(AccurateFact::SubNamespace("q".into(), waits));
-        let mut had = SubNamespaceFact { terminating, ..form("a") };
-        had.status.stalled = reason.map(stalled);
-        let uid = had.version.uid.clone();
-        forest.apply(AccurateFact::SubNamespace("r".into(), had));
-        assert_eq!(own(&forest, "q"), wanted, "{reason:?} {terminating}");
-        let change = forest.apply(AccurateFact::SubNamespaceGone("r".into(), "a".into(), uid));
-        assert!(change.namespaces["q"].structure);
-        assert_eq!(own(&forest, "q"), create);
+        for (observed_by_other, creates) in [(1, waits), (0, new)] {
+            let mut forest = draw("r root, q root");
+            let mut other = SubNamespaceFact { version: version("other"), ..form("a") };
+            other.status.observed_generation = observed_by_other;
+            other.status.stalled = (observed_by_other > 0).then(|| stalled("Conflict"));
+            forest.apply(AccurateFact::SubNamespace("q".into(), other));
+            let mut had = SubNamespaceFact { terminating, ..form("a") };
+            had.status.observed_generation = observed;
+            had.status.stalled = reason.map(stalled);
+            let uid = had.version.uid.clone();
+            forest.apply(AccurateFact::SubNamespace("r".into(), had));
+            let said = own(&forest, "q").contains(&create[0].to_owned());
+            assert_eq!(said, creates, "{reason:?} {observed} {terminating} {observed_by_other}");
+            let change = forest.apply(AccurateFact::SubNamespaceGone("r".into(), "a".into(), uid));
+            assert!(change.namespaces["q"].structure);
+            assert_eq!(own(&forest, "q"), create);
+        }
     }
+}
+
+/// A user may remove the labels of a namespace that is being deleted.
+#[test]
+fn a_form_keeps_its_claim_while_its_namespace_is_being_deleted() {
+    let mut forest = draw("r root, q root, a !");
+    forest.apply(AccurateFact::SubNamespace("r".into(), form("a")));
+    assert_eq!(own(&forest, "r"), [""; 0]);
+    let mut late = SubNamespaceFact { version: version("late"), ..form("a") };
+    late.status.observed_generation = 0;
+    forest.apply(AccurateFact::SubNamespace("q".into(), late));
+    assert_eq!(own(&forest, "q"), ["update a status 1 Conflict"]);
 }
 
 /// Otherwise it would be the child of a missing namespace, and no quota on `SubNamespaces` would count it.

@@ -170,6 +170,28 @@ fn namespaces_that_wait_for_a_missing_parent_come_with_it() {
     assert!(refused(&forest, "r", "missing").unwrap().contains("\"x\" does not"));
 }
 
+/// Otherwise its children pass the limit before a controller creates it.
+#[test]
+fn a_missing_parent_that_an_anchor_will_create_is_below_the_anchor() {
+    let mut cluster = Cluster::draw("top, r<top, a<r, x, y<missing, low<y");
+    cluster.anchor("r", "missing");
+    cluster.anchor("low", "next");
+    let depth = |cluster: &Cluster, depth| with(cluster, (None, Some(depth), None));
+    for (parent, least) in [("missing", 2), ("y", 3), ("low", 4), ("next", 5)] {
+        assert_eq!(refused(&depth(&cluster, least), parent, "x"), None, "{parent}");
+        assert!(refused(&depth(&cluster, least - 1), parent, "x").is_some(), "{parent}");
+    }
+    let number = |most| with(&cluster, (Some(most), None, None));
+    // There are a, missing, y, low and next.
+    assert_eq!(refused(&number(6), "missing", "x"), None);
+    assert!(refused(&number(5), "missing", "x").unwrap().contains("it has 5, and this would add 1"));
+    assert!(refused(&with(&cluster, (None, None, Some("[a-w]"))), "missing", "x").is_some());
+    // Several anchors can wait for a name, and one can wait for what is above it.
+    cluster.anchor("top", "missing");
+    cluster.anchor("y", "missing");
+    assert!(refused(&depth(&cluster, 1), "missing", "x").is_some());
+}
+
 /// The subnamespaces that plans made by this one state of the forest create.
 fn created(forest: &Forest, parents: &[&str]) -> String {
     let plans: Vec<_> = parents.iter().map(|parent| plan(forest, parent, &Scope::whole())).collect();

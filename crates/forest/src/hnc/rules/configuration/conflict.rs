@@ -56,10 +56,10 @@ pub(super) fn replaces_newly(forest: &Forest, kind: &KindSettings, before: &Kind
     now && !before
 }
 
-/// The top-most namespace whose source of this name would propagate to `below`. Halted namespaces are left out; when one is
-/// repaired, the rule about parents judges it.
+/// The top-most namespace whose source of this name would propagate to `below`, also where nothing is written until a halted
+/// namespace is repaired: no review of the repair compares the objects in its own tree.
 fn overwriting(forest: &Forest, kind: &KindSettings, key: &ObjectKey, below: Id) -> Option<Id> {
-    if !forest.is_existing(below) || forest.halted_at(below).is_some() {
+    if !forest.is_existing(below) {
         return None;
     }
     let label = crate::hnc::plan::wanted_labels(forest, below);

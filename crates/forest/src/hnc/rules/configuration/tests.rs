@@ -66,9 +66,10 @@ fn update(old: &str, new: &str) -> Request {
     }
 }
 
-/// One namespace is a root, and below it are a, b and c, each below the one before; `alone` is alone.
+/// One namespace is a root, and below it are a, b and c, each below the one before; `alone` is alone. `halted` has no
+/// parent, and `frozen` is below it.
 fn forest(kinds: &[(Kind, Mode)]) -> Forest {
-    let mut forest = Cluster::draw("root, a:root, b:a, c:b, alone").forest();
+    let mut forest = Cluster::draw("root, a:root, b:a, c:b, alone, halted:gone, frozen:halted").forest();
     let enforced = [Kind::role(), Kind::role_binding()].map(|kind| (kind, Mode::Propagate));
     let all = enforced.iter().chain(kinds);
     forest.apply(Fact::Kinds(all.map(|(kind, mode)| KindSettings::new(kind.clone(), *mode)).collect()));
@@ -237,6 +238,8 @@ fn what_would_be_overwritten_stops_a_kind_from_being_propagated() {
         ("c", "twice", None),
         ("root", "asked", Some((keys::ALL, "true"))),
         ("c", "asked", None),
+        ("halted", "later", None),
+        ("frozen", "later", None),
     ];
     let conflict = |name: &str, above: &str, below: &str| {
         format!("object {name:?} in namespace {below:?} is in the way of the one in {above:?} (configmaps)")
@@ -248,6 +251,8 @@ fn what_would_be_overwritten_stops_a_kind_from_being_propagated() {
         conflict("asked", "root", "c"),
         conflict("only-b", "root", "c"),
         conflict("twice", "a", "c"),
+        // Nothing else judges the repair.
+        conflict("later", "halted", "frozen"),
     ];
     let new_ones: Vec<String> = all.iter().filter(|it| !asked.contains(it)).cloned().collect();
     let x = [conflict("x", "root", "b")];
