@@ -43,17 +43,19 @@ impl Failure {
         Self { hint: Some(hint.into()), ..self }
     }
 
+    /// The failure with one more line of the hint.
+    pub(crate) fn and_hint(self, line: &str) -> Self {
+        let hint = self.hint.as_ref().map_or_else(|| line.to_owned(), |hint| format!("{hint}\n{line}"));
+        self.with_hint(hint)
+    }
+
     /// The failure of a command that has changed something already, and goes on from there if it is run again.
     pub(crate) fn resumable(self) -> Self {
         const SOLVE: &str = "Nothing is lost. Solve the problem and run the same command again to continue.";
-        let hint = match &self.hint {
-            Some(hint) if hint == TEMPORARY => {
-                "Nothing is lost. Run the same command again to continue.".into()
-            }
-            Some(hint) => format!("{hint}\n{SOLVE}"),
-            None => SOLVE.into(),
-        };
-        self.with_hint(hint)
+        if self.hint.as_deref() == Some(TEMPORARY) {
+            return self.with_hint("Nothing is lost. Run the same command again to continue.");
+        }
+        self.and_hint(SOLVE)
     }
 
     /// The text as part of another one.

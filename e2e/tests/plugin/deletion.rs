@@ -173,6 +173,24 @@ async fn a_dry_run_of_a_deletion_changes_nothing() {
     ));
     let stranger = live.hns(&format!("{delete} --dry-run=server --as nobody")).await;
     assert_eq!(stranger.code, Some(1), "{stranger:?}");
+    // Who may delete the anchor and not allow cascading deletion.
+    for (namespace, verbs, resource) in [
+        (org.as_str(), &["get", "delete"][..], "subnamespaceanchors"),
+        (sub, &["get"], "hierarchyconfigurations"),
+    ] {
+        live.steps().create_role(namespace, resource, (verbs, "hnc.x-k8s.io", resource)).await.unwrap();
+        live.steps().create_binding(namespace, resource, ("Role", resource), "della").await.unwrap();
+    }
+    let words = format!("{delete} -a --yes --as della");
+    let refused = eventually(&words, PATIENCE, async || {
+        let output = live.hns(&words).await;
+        if output.stderr.contains("cannot update resource") { Ok(output) } else { Err(format!("{output:?}")) }
+    })
+    .await
+    .unwrap();
+    assert!(refused.stderr.contains("You lack this right"), "{refused:?}");
+    assert!(refused.stderr.ends_with("\nNothing was deleted.\n"), "{refused:?}");
+    assert!(!refused.stderr.contains("are deleted"), "{refused:?}");
     assert_eq!(scene.left().await, scene.all());
     let hierarchy = live.hns(&format!("describe {sub}")).await;
     assert!(hierarchy.stdout.contains("Allows Cascading Deletion: false"), "{hierarchy:?}");

@@ -124,7 +124,8 @@ fn text(config: &HNCConfiguration, paint: Paint) -> String {
             let named = format!("{:?}", spec.resource);
             let is_faulty = status.conditions.iter().any(|it| it.message.contains(&named));
             let yet = if is_faulty { "" } else { " yet" };
-            text.line(format!("* Not in effect{yet}: {} ({mode:?})", spec.resource));
+            let name = kinds::full_name(&spec.resource, group);
+            text.line(format!("* Not in effect{yet}: {name} ({mode:?})"));
         }
     }
     if let Some(trees) = config.spec.trees.as_ref().filter(|it| !it.is_empty()) {
@@ -354,6 +355,7 @@ mod tests {
                     { "group": "", "resource": "secrets", "mode": "AllowPropagate" },
                     { "resource": "nonsense" },
                     { "resource": "jobs", "mode": "Remove" },
+                    { "group": "events.k8s.io", "resource": "events", "mode": "Remove" },
                 ],
                 "trees": [
                     { "root": "acme", "maxNamespaces": 10, "maxDepth": 2, "namePattern": "acme-.*" },
@@ -370,7 +372,8 @@ mod tests {
         }))
         .unwrap();
         let wanted = "Synchronized resources:\n* Propagating: deployments (apps/v1)\n* Propagating: jobs (batch/v1)\n\
-             * Not in effect yet: secrets (AllowPropagate)\n* Not in effect: nonsense (Propagate)\n* Not in effect yet: jobs (Remove)\n\nLimits of trees:\n\
+             * Not in effect yet: secrets (AllowPropagate)\n* Not in effect: nonsense (Propagate)\n* Not in effect yet: jobs (Remove)\n\
+             * Not in effect yet: events.events.k8s.io (Remove)\n\nLimits of trees:\n\
              * below acme: at most 10 namespaces, at most 2 levels, names that match acme-.*\n\
              * below b: at most 1 namespace, at most 1 level, names that match \"\"\n\nConditions:\n\
              BadConfiguration (ResourceNotFound): spec.resources[2] (\"nonsense\"): no such\n";

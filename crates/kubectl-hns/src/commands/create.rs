@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use hns_api::{KeyValue, SubnamespaceAnchor, SubnamespaceAnchorSpec, anchor_states};
+use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt as _;
 use kube::api::PostParams;
@@ -138,7 +139,8 @@ async fn create(
                 .line(&format!("Successfully created {child:?} subnamespace anchor in {parent:?} namespace"));
         }
         Err(problem) => {
-            let found = if exists(&problem) { session.call(anchors.get(child)).await.ok() } else { None };
+            let found =
+                if exists(&problem.to_string()) { session.call(anchors.get(child)).await.ok() } else { None };
             if path.is_none() || !found.as_ref().is_some_and(|found| is_unchanged(anchor, found)) {
                 let failure = could_not((parent, child), &problem, (found.as_ref(), path));
                 let hint = if_taken(&problem.to_string(), session, (parent, child)).await;
@@ -211,9 +213,9 @@ fn without_effect(
     Some(format!("{what} {key}={value} has no effect: {above} sets {set}"))
 }
 
-/// Whether the anchor exists, maybe before its namespace.
-fn exists(problem: &Problem) -> bool {
-    problem.to_string().ends_with("already exists")
+/// Whether the reason is that the anchor exists, maybe before its namespace.
+fn exists(reason: &str) -> bool {
+    reason.ends_with("already exists")
 }
 
 /// Whether the reason is that there is a namespace of this name that is not a subnamespace of the parent.
@@ -221,18 +223,37 @@ fn is_taken(reason: &str) -> bool {
     reason.contains("exists already and is not a subnamespace of")
 }
 
-/// What can be done if the reason is that the name is taken, as far as the user may read the namespace.
+/// What can be done if the reason is that the name is taken, or was when the anchor was created, as far as the user may read that.
 pub(super) async fn if_taken(
     reason: &str,
     session: &Session,
     (parent, child): (&str, &str),
 ) -> Option<String> {
+    if exists(reason) {
+        let anchors = session.within::<SubnamespaceAnchor>(parent);
+        let found = session.call(anchors.get(child)).await.ok()?;
+        let hint = freed((parent, child), &found)?;
+        let namespace = session.call(session.all::<Namespace>().get_metadata_opt(child)).await;
+        return matches!(namespace, Ok(None)).then_some(hint);
+    }
     if !is_taken(reason) {
         return None;
     }
     let (namespace, object) = hierarchy::find(session, child).await.ok()?;
     let above = object.and_then(|it| hierarchy::spec(&it).parent);
     instead((parent, child), &namespace, above.as_deref())
+}
+
+/// What can be done about an anchor whose name was taken and is free. It does not take the name by itself.
+fn freed((parent, child): (&str, &str), found: &SubnamespaceAnchor) -> Option<String> {
+    let is_freed =
+        found.state() == Some(anchor_states::CONFLICT) && found.metadata.deletion_timestamp.is_none();
+    is_freed.then(|| {
+        format!(
+            "The anchor {child} in {parent} is in conflict, but the name is free: delete it (`kubectl delete subns {child} -n {parent}`) \
+             and create it again."
+        )
+    })
 }
 
 /// The same for a namespace with this parent `above`.
@@ -286,7 +307,7 @@ fn could_not(
             "{child} is a subnamespace of {parent} already: `kubectl hns describe {child}` shows it."
         ));
     }
-    if exists(problem) {
+    if exists(&problem.to_string()) {
         return failure.with_hint(format!(
             "Choose another name. `kubectl hns describe {parent}` shows the subnamespaces of {parent}."
         ));
@@ -369,6 +390,23 @@ mod tests {
             let hint = instead(("p", "x"), &namespace, above);
             assert!(hint.is_some() == wanted.is_some(), "{hint:?}");
             assert!(hint.unwrap_or_default().contains(wanted.unwrap_or_default()), "{wanted:?}");
+        }
+    }
+
+    #[test]
+    fn an_anchor_in_conflict_is_created_again_when_the_name_is_free() {
+        let going = json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" });
+        for (metadata, state, is_freed) in [
+            (json!({}), "Conflict", true),
+            (going, "Conflict", false),
+            (json!({}), "Ok", false),
+            (json!({}), "Missing", false),
+        ] {
+            let mut anchor = with(&metadata, &json!({}));
+            anchor.status.get_or_insert_default().status = Some(state.to_owned());
+            let hint = freed(("p", "x"), &anchor);
+            assert_eq!(hint.is_some(), is_freed, "{state}");
+            assert!(hint.is_none_or(|it| it.contains("`kubectl delete subns x -n p`")));
         }
     }
 

@@ -88,7 +88,7 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
     if deletion.has_begun().await {
         terminal.line(&format!("The subnamespace {} is being deleted already", arguments.child));
         return if waits {
-            deletion.finished(&arguments.wait, deletion.noted(allows).await).await
+            deletion.finished(&arguments.wait, &deletion.foreseen(allows).await).await
         } else {
             Ok(())
         };
@@ -96,10 +96,11 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
     if arguments.dry_run != DryRun::None {
         return deletion.tried(allows).await;
     }
-    let stays = if arguments.yes { deletion.noted(allows).await } else { deletion.confirm(allows).await? };
+    let foreseen =
+        if arguments.yes { deletion.foreseen(allows).await } else { deletion.confirm(allows).await? };
     let allowed = if allows {
         deletion.is_possible().await?;
-        deletion.allow().await.map_err(|failure| failure.with_hint("Nothing was deleted."))?
+        deletion.allow().await.map_err(|failure| failure.and_hint("Nothing was deleted."))?
     } else {
         false
     };
@@ -109,10 +110,25 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
     }
     deletion.done();
     if waits {
-        return deletion.finished(&arguments.wait, stays).await;
+        return deletion.finished(&arguments.wait, &foreseen).await;
     }
-    deletion.note(stays.as_deref());
+    deletion.note(&foreseen);
     Ok(())
+}
+
+/// What is to be said once the deletion is accepted.
+#[derive(Debug, Default)]
+struct Foreseen {
+    /// Which other namespaces are deleted or lose their parent, unless the user has seen that already.
+    others: Vec<String>,
+    /// Why the namespace of the anchor stays, if it does.
+    stays: Option<String>,
+}
+
+impl Foreseen {
+    fn seen(stays: Option<String>) -> Self {
+        Self { stays, ..Self::default() }
+    }
 }
 
 /// The deletion of an anchor.
@@ -156,37 +172,33 @@ impl Deletion<'_> {
             }
         }
         self.done();
-        self.note(consequences.stays.as_deref());
+        self.note(&Foreseen::seen(consequences.stays));
         Ok(())
     }
 
     /// Asks for confirmation. Without a terminal, the command continues if only the named namespace is deleted, as
-    /// HNC's scripts expect. Returns why the namespace stays, if so.
-    async fn confirm(&self, allows: bool) -> Result<Option<String>, Failure> {
+    /// HNC's scripts expect.
+    async fn confirm(&self, allows: bool) -> Result<Foreseen, Failure> {
         let is_terminal = self.terminal.can_ask();
         if !is_terminal && allows {
-            return Ok(self.noted(allows).await);
+            return Ok(self.foreseen(allows).await);
         }
         let consequences = self.consequences(allows).await?;
         // The API server says why it refuses.
         if consequences.refusal.is_some() || (!is_terminal && consequences.is_only(self.child)) {
-            return Ok(consequences.stays);
+            return Ok(Foreseen::seen(consequences.stays));
         }
         self.terminal.print(&consequences.text());
         if self.terminal.confirm("Delete?")? {
-            return Ok(consequences.stays);
+            return Ok(Foreseen::seen(consequences.stays));
         }
         Err(Failure::new("Nothing was changed"))
     }
 
-    /// Prints which other namespaces are deleted or lose their parent, where the user is not asked. Returns why the namespace of the anchor stays, if it does. If
-    /// this cannot be read, the deletion goes on.
-    async fn noted(&self, allows: bool) -> Option<String> {
-        let found = consequences::read(self.session, (self.parent, self.child), allows).await.ok()?;
-        for note in found.others() {
-            self.terminal.note(&note);
-        }
-        found.stays
+    /// What is said where the user is not asked. If it cannot be read, the deletion goes on.
+    async fn foreseen(&self, allows: bool) -> Foreseen {
+        let found = consequences::read(self.session, (self.parent, self.child), allows).await;
+        found.map(|it| Foreseen { others: it.others(), stays: it.stays }).unwrap_or_default()
     }
 
     /// The consequences of the deletion, if the anchor exists.
@@ -292,9 +304,8 @@ impl Deletion<'_> {
         ));
     }
 
-    /// Says why the namespace stays, if so.
-    fn note(&self, stays: Option<&str>) {
-        if let Some(note) = stays {
+    fn note(&self, Foreseen { others, stays }: &Foreseen) {
+        for note in others.iter().chain(stays) {
             self.terminal.note(note);
         }
     }
@@ -308,9 +319,10 @@ impl Deletion<'_> {
     }
 
     /// Waits until the anchor is gone and, unless it `stays`, the namespace.
-    async fn finished(&self, wait: &WaitArgs, stays: Option<String>) -> Done {
-        self.note(stays.as_deref());
-        let what = if stays.is_some() { "anchor" } else { "namespace" };
+    async fn finished(&self, wait: &WaitArgs, foreseen: &Foreseen) -> Done {
+        self.note(foreseen);
+        let stays = foreseen.stays.is_some();
+        let what = if stays { "anchor" } else { "namespace" };
         let shown_by = format!("describe {}", self.child);
         let what = format!("the deletion of {what} {}", self.child);
         let mut is_held = false;
@@ -318,7 +330,7 @@ impl Deletion<'_> {
             is_held = false;
             let anchor = self.session.call(self.anchors.get_metadata_opt(self.child)).await;
             let anchor = anchor.map_err(|problem| Failure::because("the anchor cannot be read", &problem))?;
-            let namespace = if stays.is_some() { None } else { self.namespace().await? };
+            let namespace = if stays { None } else { self.namespace().await? };
             Ok(match (anchor, namespace) {
                 (None, None) => Progress::Done,
                 (_, Some(namespace)) => {
@@ -352,8 +364,20 @@ pub(super) fn names_permission(reason: &str) -> bool {
     reason.contains("allowCascadingDeletion")
 }
 
-/// How to delete a namespace with children.
-pub(super) fn with_children(name: &str) -> String {
+/// How to delete a namespace whose deletion is refused for this reason, which names the permission.
+pub(super) fn despite_children(name: &str, reason: &str) -> String {
+    // Of a subnamespace, the anchor is deleted.
+    if !reason.contains(" has subnamespaces, which ") {
+        return with_children(name);
+    }
+    format!(
+        "To delete the subnamespaces below as well: `kubectl hns set {name} -a`, then `kubectl delete namespace {name}`; full namespaces \
+         below stay, and lose their parent."
+    )
+}
+
+/// How to delete a subnamespace with children.
+fn with_children(name: &str) -> String {
     format!(
         "With -a (--allowCascadingDeletion) the subnamespaces below are deleted as well; full namespaces below stay, and lose their \
          parent. This needs the right to update hierarchyconfigurations in {name}. Without it, first delete the subnamespaces below, and \
@@ -370,11 +394,7 @@ fn with_state(failure: Failure, child: &str, undone: bool) -> Failure {
             "Cascading deletion on '{child}' stays allowed; `kubectl hns set {child} -f` forbids it again."
         )
     };
-    let hint = match &failure.hint {
-        Some(hint) => format!("{hint}\n{state}"),
-        None => state,
-    };
-    failure.with_hint(hint)
+    failure.and_hint(&state)
 }
 
 /// HNC's message, without a blank line.
@@ -455,6 +475,22 @@ mod tests {
         for may_go in [true, false] {
             let hint = elsewhere(("p", "kube-system"), Some(&of(None)), may_go);
             assert_eq!(hint.contains("`kubectl delete namespace`"), may_go, "{hint}");
+        }
+    }
+
+    #[test]
+    fn each_form_is_deleted_in_its_own_way() {
+        for (reason, hint) in [
+            (
+                "the subnamespace \"x\" has children; set spec.allowCascadingDeletion",
+                "With -a (--allowCascadingDeletion) ",
+            ),
+            (
+                "namespace \"x\" has subnamespaces, which would be deleted with it: y; set spec.allowCascadingDeletion",
+                "To delete the subnamespaces below as well: `kubectl hns set x -a`, then `kubectl delete namespace x`; ",
+            ),
+        ] {
+            assert!(names_permission(reason) && despite_children("x", reason).starts_with(hint), "{reason}");
         }
     }
 

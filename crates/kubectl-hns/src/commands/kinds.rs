@@ -85,6 +85,11 @@ pub(super) struct Target {
     served: Served,
 }
 
+/// `resource.group`, or `resource` for the core group.
+pub(super) fn full_name(resource: &str, group: &str) -> String {
+    if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
+}
+
 impl Target {
     /// Looks the resource up.
     pub(super) async fn find(session: &Session, group: &str, resource: &str) -> Result<Self, Failure> {
@@ -106,8 +111,7 @@ impl Target {
 
     /// `jobs.batch`.
     pub(super) fn full_name(&self) -> String {
-        let Self { group, resource, .. } = self;
-        if group.is_empty() { resource.clone() } else { format!("{resource}.{group}") }
+        full_name(&self.resource, &self.group)
     }
 
     /// The resource as in a command line.

@@ -91,7 +91,7 @@ async fn hint(command: &Command, refused: &Document, session: &Session) -> Resul
         Command::Delete(Delete { namespace, .. }) => {
             let reason = refused.verdict.message.as_deref().unwrap_or_default();
             if delete::names_permission(reason) {
-                return Ok(Some(delete::with_children(namespace)));
+                return Ok(Some(delete::despite_children(namespace, reason)));
             }
             let lacks_right = format!("may not {}", Right::namespace("delete", namespace));
             if session.names_namespace || !reason.ends_with(&lacks_right) {

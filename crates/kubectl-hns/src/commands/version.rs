@@ -4,7 +4,7 @@ use clap::Args;
 use hns_cluster::settings::{Data, VERSION};
 use serde::Serialize;
 
-use crate::failure::Done;
+use crate::failure::{Done, Problem};
 use crate::format::{DataFormat, render};
 use crate::lines::Lines;
 use crate::session::Session;
@@ -73,20 +73,30 @@ impl Versions {
     async fn add(&mut self, session: &Session, notes: &mut Vec<String>) {
         let (kubernetes, controller) =
             futures::join!(session.call(session.client.apiserver_version()), published::read(session));
-        match kubernetes {
-            Ok(found) => self.kubernetes_version = Some(found.git_version),
-            Err(problem) => {
-                return notes.push(format!("the version of Kubernetes cannot be read: {problem}"));
-            }
-        }
+        notes.extend(unread(kubernetes.as_ref().err(), controller.as_ref().err()));
+        self.kubernetes_version = kubernetes.ok().map(|it| it.git_version);
         match controller {
             Ok(Some(data)) => match written_by(&data) {
                 Ok(version) => self.controller_version = Some(version),
                 Err(note) => notes.push(note.to_owned()),
             },
             Ok(None) => notes.push(format!("hns does not run in namespace {}", session.installation().await)),
-            Err(problem) => notes.push(format!("the version of the controller cannot be read: {problem}")),
+            Err(_) => {}
         }
+    }
+}
+
+/// Which versions cannot be read: one note if both have the same reason.
+fn unread(kubernetes: Option<&Problem>, controller: Option<&Problem>) -> Vec<String> {
+    let note = |what: &str, problem: &Problem| format!("the {what} cannot be read: {problem}");
+    match (kubernetes, controller) {
+        (Some(one), Some(other)) if one == other => {
+            vec![note("versions of the controller and of Kubernetes", one)]
+        }
+        _ => [("version of the controller", controller), ("version of Kubernetes", kubernetes)]
+            .into_iter()
+            .filter_map(|(what, problem)| Some(note(what, problem?)))
+            .collect(),
     }
 }
 
@@ -147,5 +157,29 @@ mod tests {
         assert_eq!(written_by(&data("version: v1")).as_deref(), Ok("9.9.9"));
         assert!(written_by(&Data::new()).unwrap_err().starts_with("no controller has led yet"));
         assert!(versions("1.4.2").text().ends_with("\nController version: 1.4.2\n"));
+    }
+    #[test]
+    fn each_version_that_cannot_be_read_is_noted() {
+        let [no, other] = ["no", "other"].map(|it| Problem::Unreachable(it.into()));
+        for (kubernetes, controller, wanted) in [
+            (
+                Some(&no),
+                Some(&no),
+                &["the versions of the controller and of Kubernetes cannot be read: no"][..],
+            ),
+            (
+                Some(&no),
+                Some(&other),
+                &[
+                    "the version of the controller cannot be read: other",
+                    "the version of Kubernetes cannot be read: no",
+                ],
+            ),
+            (None, Some(&no), &["the version of the controller cannot be read: no"]),
+            (Some(&no), None, &["the version of Kubernetes cannot be read: no"]),
+            (None, None, &[]),
+        ] {
+            assert_eq!(unread(kubernetes, controller), wanted);
+        }
     }
 }

@@ -49,6 +49,11 @@ pub(super) async fn read(
     Ok(view.into_structure(starts, upwards, unlisted))
 }
 
+/// The notes for a command that checks what others show.
+pub(crate) fn of_check(note: &str) -> String {
+    note.replace(" are shown", " are checked").replace("what is shown of it", "what is checked of it")
+}
+
 /// The failure if everything was requested, and not even the user's own namespace can be read.
 fn nothing_of_own(namespace: &str, unlisted: &str) -> Failure {
     Failure::new(format!(
@@ -229,5 +234,10 @@ mod tests {
         assert_eq!(structure.forest().ancestry("leaf").join(" "), "leaf mid top");
         assert!(structure.forest().has_anchor("mid", "leaf"), "a subnamespace has an anchor");
         assert!(structure.notes[1].contains("leaf, mid, top"), "{:?}", structure.notes);
+        for (note, wanted) in
+            structure.notes.iter().zip(["below leaf are checked", "; what is checked of it comes"])
+        {
+            assert!(of_check(note).contains(wanted), "{note}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Whether the files say what the code says, whether a difference is seen, and whether it is the only thing
 //! touched.
 
+use std::collections::BTreeSet;
 use std::process::Command;
 
 use clap::{Args as _, CommandFactory};
@@ -253,4 +254,37 @@ fn each_kind_of_difference_is_seen_and_taken_away() {
     for untouched in ["config/crd/README.md", "config/rbac/ours.yaml"] {
         assert!(root.join(untouched).exists(), "{untouched}");
     }
+}
+
+/// All Rust code below a folder.
+fn code(folder: &Path) -> String {
+    let entries = fs::read_dir(folder).unwrap().map(|it| it.unwrap().path());
+    let text = |path: PathBuf| match path.extension() {
+        _ if path.is_dir() => code(&path),
+        Some(it) if it == "rs" => fs::read_to_string(path).unwrap(),
+        _ => String::new(),
+    };
+    entries.map(text).collect()
+}
+
+#[test]
+fn tests_that_the_threats_name_exist() {
+    let root = checkout().unwrap();
+    let code = code(&root.join("crates")) + &code(&root.join("e2e"));
+    let defined: BTreeSet<&str> = code
+        .split(['\n', ' ', '(', ';', '<'])
+        .collect::<Vec<_>>()
+        .windows(2)
+        .filter(|it| ["fn", "mod"].contains(&it[0]))
+        .map(|it| it[1])
+        .collect();
+    let page = fs::read_to_string(root.join("docs/security.md")).unwrap();
+    let tables = page.split("| Threat | Defense | Test |\n").skip(1);
+    let rows = tables.flat_map(|it| it.lines().take_while(|it| it.starts_with("| ")));
+    let cells = rows.filter_map(|it| it.trim_end_matches(" |").rsplit(" | ").next());
+    let named = cells.flat_map(|it| it.split('`').skip(1).step_by(2));
+    let named: Vec<&str> = named.filter(|it| !it.contains("::") && it.matches('_').count() >= 3).collect();
+    assert!(named.len() > 100, "{named:?}");
+    let missing: Vec<&&str> = named.iter().filter(|it| !defined.contains(**it)).collect();
+    assert!(missing.is_empty(), "docs/security.md: {missing:?}");
 }

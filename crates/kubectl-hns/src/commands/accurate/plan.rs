@@ -179,10 +179,16 @@ async fn graft(arguments: &relocation::Graft, session: &Session) -> Result<Chang
     let exists = forms::get(session, to, name).await?.is_some();
     let earlier = relocation::unfinished(&place, Some(to)).map(|earlier| deleted(&earlier.namespace, name));
     let form = (!exists).then(|| created(to, name, &SubNamespaceSpec::default()));
+    let labels = labelled(name, &place, &next);
+    let line = if labels.is_none() && form.is_none() {
+        format!("{name} is a sub-namespace of {to} already; unchanged")
+    } else {
+        format!("{name} would be a sub-namespace of {to}")
+    };
     Ok(Change {
         namespaces: vec![name.clone(), to.clone()],
-        lines: vec![format!("{name} would be a sub-namespace of {to}")],
-        intents: labelled(name, &place, &next).into_iter().chain(form).chain(earlier).collect(),
+        lines: vec![line],
+        intents: labels.into_iter().chain(form).chain(earlier).collect(),
         ..Change::default()
     })
 }

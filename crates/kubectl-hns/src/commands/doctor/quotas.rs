@@ -64,7 +64,8 @@ fn problem(name: &str, condition: &Condition) -> Finding {
 }
 
 fn without_effect(names: &[String]) -> Option<Finding> {
-    let text = || format!("{} exist: {}; {}", names.len(), some(names), quotas::DISABLED);
+    let exist = if names.len() == 1 { "exists" } else { "exist" };
+    let text = || format!("{} {exist}: {}; {}", names.len(), some(names), quotas::DISABLED);
     (!names.is_empty()).then(|| Finding::note(SUBJECT, text()))
 }
 
@@ -107,8 +108,16 @@ mod tests {
     #[test]
     fn quotas_without_an_effect_are_noted() {
         assert_eq!(without_effect(&[]), None);
-        let found = without_effect(&["acme/team".to_owned()]).unwrap();
-        assert_eq!(found.level, Level::Note);
-        assert!(found.text.starts_with("1 exist: acme/team; hierarchical quotas are disabled"), "{found:?}");
+        for (names, wanted) in
+            [(&["acme/team"][..], "1 exists: acme/team; "), (&["a/b", "a/c"], "2 exist: a/b, a/c; ")]
+        {
+            let names: Vec<String> = names.iter().map(|it| (*it).to_owned()).collect();
+            let found = without_effect(&names).unwrap();
+            assert_eq!(found.level, Level::Note);
+            assert!(
+                found.text.starts_with(&format!("{wanted}hierarchical quotas are disabled")),
+                "{found:?}"
+            );
+        }
     }
 }

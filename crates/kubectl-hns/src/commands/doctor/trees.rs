@@ -13,7 +13,7 @@ use crate::copies::{Objects, Wrong};
 use crate::lines::{count, printable};
 use crate::published;
 use crate::session::Session;
-use crate::structure::{self, Extent, Structure};
+use crate::structure::{self, Extent, Structure, of_check};
 
 /// Runs these checks. For a user who may not list namespaces, around the namespace of `-n`, or not at all.
 pub(super) async fn check(session: &Session) -> Vec<Finding> {
@@ -91,8 +91,8 @@ fn partial(structure: &Structure, settings: &Settings) -> Vec<Finding> {
             "not checked: you may not read the hierarchy of any of these namespaces",
         ));
     }
-    let notes = structure.notes.iter().map(String::as_str).chain(["copies were not checked"]);
-    findings.extend(notes.map(|note| Finding::note("trees", note)));
+    findings.extend(structure.notes.iter().map(|note| Finding::note("trees", of_check(note))));
+    findings.push(Finding::note("copies", "not checked"));
     findings
 }
 
@@ -267,6 +267,7 @@ mod tests {
         let found = partial(&structure, &settings());
         assert!(found.iter().all(|it| it.level == Level::Note), "{found:?}");
         assert!(found[0].text.starts_with("not checked"), "{found:?}");
+        assert_eq!(found.last(), Some(&Finding::note("copies", "not checked")), "as for an administrator");
     }
 
     #[test]
