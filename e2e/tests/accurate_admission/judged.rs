@@ -27,14 +27,8 @@ async fn a_new_sub_namespace_has_the_finalizer() {
         (json!([FINALIZER, "example.com/hold"]), json!([FINALIZER, "example.com/hold"])),
     ] {
         let body = json!({ "metadata": { "name": "fresh", "finalizers": finalizers } });
-        // The API server may not have loaded the registration of the entry yet.
-        hns_e2e::eventually("the finalizers are there", hns_e2e::steps::PATIENCE, async || {
-            let created = send(&scene.user("alice"), "POST", path, body.clone()).await.unwrap();
-            let found = created["metadata"]["finalizers"].clone();
-            if found == wanted { Ok(()) } else { Err(format!("{found}, not {wanted}")) }
-        })
-        .await
-        .unwrap();
+        let created = send(&scene.user("alice"), "POST", path, body).await.unwrap();
+        assert_eq!(created["metadata"]["finalizers"], wanted);
     }
 }
 

@@ -62,6 +62,7 @@ async fn install() -> anyhow::Result<Scene> {
         send(&scene.user(CONTROLLER_USER), "DELETE", going, Value::Null).await?;
     }
     scene.is_judged().await?;
+    scene.is_completed().await?;
     Ok(scene)
 }
 
@@ -99,6 +100,19 @@ impl Scene {
             self.refuses((method, path, user), &body, says).await?;
         }
         Ok(())
+    }
+
+    /// Waits until a new `SubNamespace` gets its finalizer: the API server loads the mutating entry apart from the others, and goes on
+    /// without it.
+    async fn is_completed(&self) -> anyhow::Result<()> {
+        let client = self.user("alice");
+        let path = "/apis/accurate.cybozu.com/v2/namespaces/root/subnamespaces?dryRun=All";
+        eventually("a SubNamespace gets its finalizer", PATIENCE, async || {
+            let body = json!({ "metadata": { "name": "probe" } });
+            let created = send(&client, "POST", path, body).await.map_err(|error| error.to_string())?;
+            if created["metadata"]["finalizers"].is_array() { Ok(()) } else { Err(created.to_string()) }
+        })
+        .await
     }
 
     async fn refuses(
