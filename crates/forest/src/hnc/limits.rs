@@ -73,11 +73,12 @@ impl Forest {
         let (paths, present) = (self.paths_from(parent), self.above(child));
         // Namespaces can be below a name that does not exist.
         let id = self.id(child);
-        let both = limits.iter().flat_map(|limit| paths.iter().map(move |above| (limit, above)));
-        both.into_iter().find_map(|(limit, above)| {
-            let distance = 1 + above.iter().position(|it| *it == limit.root)?;
+        limits.iter().find_map(|limit| {
             let was = present.iter().position(|it| *it == limit.root).filter(|distance| *distance > 0);
-            let excess = self.excess(limit, (child, id), distance, was, turn)?;
+            let excess = paths.iter().find_map(|above| {
+                let distance = 1 + above.iter().position(|it| *it == limit.root)?;
+                self.excess(limit, (child, id), distance, was, turn)
+            })?;
             Some(Exceeded { limit, child: child.clone(), excess })
         })
     }

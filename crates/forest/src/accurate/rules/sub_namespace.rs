@@ -130,10 +130,10 @@ impl Review<'_> {
 
     /// Whether the namespace passes objects on to all that name it, and so is not deleted before them.
     fn is_upstream(&self) -> bool {
-        let Some(id) = self.forest.id(&self.request.name) else { return false };
-        let (tree, labels) = (&self.forest.tree, labels_of(self.forest, id));
-        let mut edges = tree.next_hops(id).iter().filter_map(|next| tree.hop(*next));
-        edges.all(|edge| labels.leads(edge.kind))
+        let (forest, name) = (self.forest, &self.request.name);
+        let Some(id) = forest.id(name) else { return false };
+        let passes_on = |kind| labels_of(forest, id).leads(kind) || !has_next(forest, name, kind);
+        passes_on(EdgeKind::Parent) && passes_on(EdgeKind::Template)
     }
 
     fn has_its_namespace(&self) -> bool {

@@ -85,7 +85,7 @@ fn one_for_a_namespace_elsewhere_needs_the_consent_of_those_below_it() {
         (&[][..], "q/x", false),
         (&["update hierarchyconfigurations x", "update hierarchyconfigurations c"], "q/x", false),
         (&both, "q/x", true),
-        // It leads nobody, so it can go before them, and what was above it is not known.
+        // It passes nothing on, so it can be deleted before the namespaces that name it. Then their tree is not known.
         (&["update hierarchyconfigurations e"], "q/y", false),
         (&["update hierarchyconfigurations e", everywhere], "q/y", true),
         (&["update hierarchyconfigurations i"], "q/t", false),
