@@ -6,7 +6,7 @@ use hns_e2e::steps::PATIENCE;
 use serde_json::{Value, json};
 
 use super::scene::{
-    FINALIZER, FROM, PARENT, PROPAGATE, SECRETS, TYPE, annotation, namespace, path, scene, version,
+    FINALIZER, FROM, PARENT, PROPAGATE, QUOTAS, SECRETS, TYPE, annotation, namespace, path, scene, version,
 };
 
 fn mode(mode: Option<&str>) -> Value {
@@ -60,11 +60,15 @@ async fn an_own_object_is_kept_and_reported_until_it_is_handed_over() {
     scene.until(&place, "is a copy", |it| it["data"] == json!({ "k": "dg==" })).await;
 }
 
+/// The scopes of a quota cannot be changed: its copy is created anew.
 #[tokio::test]
 async fn a_namespace_that_moves_or_is_cut_loses_what_was_followed() {
     let scene = scene().await;
-    for root in ["v-one", "v-two"] {
+    let (loose, strict) =
+        (json!({ "hard": { "pods": "9" }, "scopes": ["BestEffort"] }), json!({ "hard": { "pods": "1" } }));
+    for (root, quota) in [("v-one", &loose), ("v-two", &strict)] {
         scene.create_root(root).await;
+        scene.create(QUOTAS, root, "q", "update", json!({ "spec": quota })).await;
         for mode in ["create", "update"] {
             let name = format!("{mode}-{root}");
             scene.create(SECRETS, root, &name, mode, json!({})).await;
@@ -74,6 +78,7 @@ async fn a_namespace_that_moves_or_is_cut_loses_what_was_followed() {
     for mode in ["create", "update"] {
         scene.copied(SECRETS, "v-one", "v-sub", &format!("{mode}-v-one")).await;
     }
+    assert_eq!(scene.copied(QUOTAS, "v-one", "v-sub", "q").await["spec"], loose);
     let patch = json!({ "metadata": { "labels": { PARENT: "v-two" } } });
     scene.send_until_allowed("PATCH", &namespace("v-sub"), patch).await;
     scene.gone(&path(SECRETS, "v-sub", "update-v-one")).await;
@@ -81,6 +86,7 @@ async fn a_namespace_that_moves_or_is_cut_loses_what_was_followed() {
         scene.copied(SECRETS, "v-two", "v-sub", &format!("{mode}-v-two")).await;
     }
     scene.copied(SECRETS, "v-one", "v-sub", "create-v-one").await;
+    assert_eq!(scene.copied(QUOTAS, "v-two", "v-sub", "q").await["spec"], strict);
     let patch = json!({ "metadata": { "labels": { PARENT: null, TYPE: "root" } } });
     scene.send_until_allowed("PATCH", &namespace("v-sub"), patch).await;
     scene.gone(&path(SECRETS, "v-sub", "update-v-two")).await;
