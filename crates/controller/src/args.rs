@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use clap::Parser;
+use clap::{ArgAction, Parser};
 use forest::Identity;
 use hns_api::names;
 use hns_cluster::settings::InForce;
-use hns_cluster::settings::values::boolean;
 use hns_runtime::args::{CommonArgs, IssuerArgs, LeaderElectionArgs, ProgramArgs, SharedArgs, port};
 use k8s_openapi::ByteString;
 
@@ -33,15 +32,13 @@ pub struct Args {
 
     /// Create the webhook configurations and admission policies, and keep them as the settings require; with `false` they stay as
     /// they are, for example to change them by hand. Certificates of --enable-internal-cert-management are written in any case
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set,
-          default_value = "true", default_missing_value = "true", value_parser = boolean)]
+    #[arg(long, action = ArgAction::Set, default_value = "true")]
     pub manage_registrations: bool,
 
     /// Create validating admission policies, by which the API server itself refuses requests that can be judged without the
     /// hierarchy; with `false` they are deleted, and the webhook judges these requests, except for the size of namespaces and the
     /// protection of `ResourceQuotas`
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set,
-          default_value = "true", default_missing_value = "true", value_parser = boolean)]
+    #[arg(long, action = ArgAction::Set, default_value = "true")]
     pub admission_policies: bool,
 
     /// Port of the Service of the webhook, at which the API server calls it
@@ -59,14 +56,12 @@ pub struct Args {
     pub webhook_annotations: Vec<(String, String)>,
 
     /// Leave the label `GroupKind` of the metrics `hnc_reconcilers_object_*` empty and count all kinds together
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set,
-          default_value = "true", default_missing_value = "true", value_parser = boolean)]
+    #[arg(long, action = ArgAction::Set, default_value = "true")]
     pub suppress_object_tags: bool,
 
     /// Remove the finalizers from all anchors, `HierarchyConfigurations` and `SubNamespaces`, and exit: for an uninstallation. Does nothing while
     /// the Deployment of the controller exists
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set,
-          default_value = "false", default_missing_value = "true", value_parser = boolean)]
+    #[arg(long)]
     pub release_finalizers: bool,
 }
 

@@ -8,13 +8,13 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use hns_runtime::args::{with_booleans, without_code_marks};
 
 use crate::commands::{
     completion, config, convert, create, delete, describe, doctor, explain, get, hrq, move_, plan, set, tree,
     version,
 };
 use crate::connection::{CONNECTION, ConnectionArgs, NAMESPACE};
-use crate::flags::Switch;
 use crate::program::Program;
 use crate::terminal::Terminal;
 
@@ -49,16 +49,8 @@ pub(crate) struct Common {
     pub(crate) connection: ConnectionArgs,
 
     /// Disable colours. Colours are also disabled by the variable `NO_COLOR`, and if the output is not a terminal.
-    #[arg(
-        long,
-        global = true,
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "true",
-        value_name = "BOOL",
-        hide_possible_values = true
-    )]
-    no_color: Option<Switch>,
+    #[arg(long, global = true)]
+    no_color: bool,
 
     /// Print the version, as does -v without a value.
     #[arg(short = 'V', long, action = clap::ArgAction::Version, help_heading = None::<&str>)]
@@ -102,7 +94,7 @@ pub(crate) enum Command {
 impl Cli {
     /// Whether `--no-color` is set.
     pub fn no_color(&self) -> bool {
-        Switch::is_on(self.common.no_color)
+        self.common.no_color
     }
 }
 
@@ -123,7 +115,7 @@ pub fn command(program: Program) -> clap::Command {
         Program::Hns => Cli::command(),
         Program::Accurate => accurate::command(),
     };
-    let plain = hns_runtime::args::without_code_marks(plain);
+    let plain = with_booleans(without_code_marks(plain));
     let common = plain.get_arguments().filter(|arg| is_common(arg)).cloned();
     let common: Vec<Arg> = common.map(|arg| arg.global(false).help_heading(None::<&str>)).collect();
     let note = where_common_flags_are(program);
@@ -192,6 +184,8 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, NoCommand
 
 #[cfg(test)]
 mod tests {
+    use clap::ArgAction;
+
     use super::*;
 
     fn parsed(line: &str) -> Result<Cli, NoCommand> {
@@ -227,6 +221,33 @@ mod tests {
             assert_eq!(connection.server.as_deref(), Some("s"));
         }
         parsed("--insecure-skip-tls-verify=true version").unwrap();
+    }
+
+    #[test]
+    fn all_booleans_take_values() {
+        fn check(command: &clap::Command) {
+            for arg in command.get_arguments() {
+                let is_boolean = matches!(arg.get_action(), ArgAction::SetTrue | ArgAction::SetFalse);
+                assert!(!is_boolean, "{} {}", command.get_name(), arg.get_id());
+            }
+            command.get_subcommands().for_each(check);
+        }
+        for program in Program::ALL {
+            check(&command(program));
+        }
+        for line in [
+            "delete x -y=false",
+            "tree -Aw=0",
+            "delete x -ya",
+            "delete x -y --wait=t",
+            "set x -r=1",
+            "--no-color=F tree",
+        ] {
+            parsed(line).unwrap();
+        }
+        for line in ["delete x -y=no", "tree -A=", "delete x -y false"] {
+            parsed(line).unwrap_err();
+        }
     }
 
     #[test]

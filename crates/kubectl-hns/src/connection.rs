@@ -10,7 +10,7 @@ use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use crate::Failure;
-use crate::flags::{Limit, Switch};
+use crate::flags::Limit;
 use crate::installation::VARIABLE;
 
 /// The heading of flags that all commands have.
@@ -60,9 +60,8 @@ pub(crate) struct ConnectionArgs {
     pub(crate) context: Option<String>,
 
     /// Disable compression of responses.
-    #[arg(long, global = true, num_args = 0..=1, require_equals = true, default_missing_value = "true",
-          value_name = "BOOL")]
-    pub(crate) disable_compression: Option<Switch>,
+    #[arg(long, global = true)]
+    pub(crate) disable_compression: bool,
 
     /// Namespace of the hns installation. The default is the variable `HNS_INSTALLATION`, or else the namespace in hns'
     /// webhook registration.
@@ -71,9 +70,8 @@ pub(crate) struct ConnectionArgs {
     pub(crate) installation: Option<String>,
 
     /// Do not verify the API server's certificate. This makes the connection insecure.
-    #[arg(long, global = true, num_args = 0..=1, require_equals = true, default_missing_value = "true",
-          value_name = "BOOL")]
-    pub(crate) insecure_skip_tls_verify: Option<Switch>,
+    #[arg(long, global = true)]
+    pub(crate) insecure_skip_tls_verify: Option<bool>,
 
     /// Path to the kubeconfig file. The default is `KUBECONFIG`, or else ~/.kube/config.
     #[arg(long, global = true, value_name = "FILE")]
@@ -142,7 +140,7 @@ pub(crate) async fn configuration(args: &ConnectionArgs) -> Result<Config, Failu
     kubeconfig::impersonate(&mut config.auth_info, args)?;
     // A command reports an error at once. Commands that wait repeat their requests themselves.
     config.default_retry = false;
-    config.disable_compression |= Switch::is_on(args.disable_compression);
+    config.disable_compression |= args.disable_compression;
     Ok(config)
 }
 

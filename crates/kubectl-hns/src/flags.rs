@@ -4,36 +4,15 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use forest::is_namespace_name;
+use hns_cluster::settings::values::boolean;
 
-/// A boolean flag with an optional value: `-a`, `-a=true`, `--root=false`.
+/// The value of a flag that can only be true.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Switch(bool);
+pub(crate) struct True;
 
-impl Switch {
-    /// Whether the flag was given and is not false.
-    pub(crate) fn is_on(switch: Option<Self>) -> bool {
-        switch.is_some_and(|it| it.0)
-    }
-}
-
-impl FromStr for Switch {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "1" | "t" | "T" | "TRUE" | "true" | "True" => Ok(Self(true)),
-            "0" | "f" | "F" | "FALSE" | "false" | "False" => Ok(Self(false)),
-            _ => Err("must be true or false".into()),
-        }
-    }
-}
-
-/// The value of a flag that can only be true; `instead` says what to use for false.
-pub(crate) fn only_true(text: &str, instead: &str) -> Result<Switch, String> {
-    match text.parse::<Switch>()? {
-        Switch(true) => Ok(Switch(true)),
-        Switch(false) => Err(format!("must be true, or no value: {instead}")),
-    }
+/// Parses it; `instead` says what to use for false.
+pub(crate) fn only_true(text: &str, instead: &str) -> Result<True, String> {
+    if boolean(text)? { Ok(True) } else { Err(format!("must be true, or no value: {instead}")) }
 }
 
 /// The name of something, which has one.
@@ -94,8 +73,16 @@ fn with_units(text: &str) -> Option<Duration> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    /// Parses a line of flags as the commands do.
+    pub(crate) fn parsed<T: Parser>(line: &str) -> T {
+        let words = ["x"].into_iter().chain(line.split_whitespace());
+        T::from_arg_matches(&hns_runtime::args::with_booleans(T::command()).get_matches_from(words)).unwrap()
+    }
 
     #[test]
     fn timeouts_are_seconds_or_have_units() {
@@ -126,12 +113,8 @@ mod tests {
     }
 
     #[test]
-    fn switches_accept_the_values_of_go() {
-        assert!(Switch::is_on(Some("T".parse().unwrap())));
-        assert!(!Switch::is_on(Some("0".parse().unwrap())));
-        assert!(!Switch::is_on(None));
-        assert!("yes".parse::<Switch>().is_err());
-        assert!(Switch::is_on(only_true("t", "x").ok()));
+    fn only_true_is_true() {
+        assert_eq!(only_true("t", "x"), Ok(True));
         assert!(only_true("0", "leave it out").unwrap_err().ends_with("leave it out"));
         assert!(only_true("yes", "x").is_err());
     }

@@ -7,7 +7,7 @@ use clap::Args;
 use indicatif::ProgressBar;
 use tokio::time::{Instant, sleep};
 
-use crate::flags::{Limit, Switch};
+use crate::flags::Limit;
 use crate::{Failure, Terminal};
 
 /// The first interval between checks; later intervals are longer, because a check may need large lists.
@@ -20,13 +20,12 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 /// Whether and how long to wait. `USUALLY` is the default of the command.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct WaitArgs<const USUALLY: bool = false> {
-    #[arg(long, help = help(USUALLY), num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
-    wait: Option<Switch>,
+    #[arg(long, help = help(USUALLY))]
+    wait: Option<bool>,
 
     /// Do not wait: return as soon as the API server has accepted the change.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL",
-          conflicts_with = "wait")]
-    no_wait: Option<Switch>,
+    #[arg(long, conflicts_with = "wait")]
+    no_wait: Option<bool>,
 
     /// How long to wait, if the command waits: seconds, or a duration such as 1m30s; 0 for no limit. The default is 2m.
     #[arg(long, value_name = "TIME")]
@@ -44,11 +43,7 @@ const fn help(usually: bool) -> &'static str {
 impl<const USUALLY: bool> WaitArgs<USUALLY> {
     /// Whether to wait.
     pub(crate) fn is_wanted(&self) -> bool {
-        match (self.wait, self.no_wait) {
-            (None, None) => USUALLY,
-            (Some(_), _) => Switch::is_on(self.wait),
-            (None, _) => !Switch::is_on(self.no_wait),
-        }
+        self.wait.or(self.no_wait.map(|it| !it)).unwrap_or(USUALLY)
     }
 
     /// How long to wait for one step of a change, which takes at most this time.
@@ -153,6 +148,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
+    use crate::flags::tests::parsed;
 
     #[derive(Parser)]
     struct Line<const USUALLY: bool> {
@@ -161,7 +157,7 @@ mod tests {
     }
 
     fn args<const USUALLY: bool>(line: &str) -> WaitArgs<USUALLY> {
-        Line::try_parse_from(["x"].into_iter().chain(line.split_whitespace())).unwrap().wait
+        parsed::<Line<USUALLY>>(line).wait
     }
 
     #[test]

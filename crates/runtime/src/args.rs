@@ -12,6 +12,7 @@ mod values;
 mod tests;
 
 use std::{
+    any::TypeId,
     ffi::OsString,
     path::{Path, PathBuf},
     time::Duration,
@@ -19,7 +20,7 @@ use std::{
 
 use anyhow::ensure;
 use clap::builder::{NonEmptyStringValueParser, Resettable, StyledStr};
-use clap::{Args, Command, Parser, ValueEnum};
+use clap::{Arg, ArgAction, Args, Command, Parser, ValueEnum};
 
 pub use self::{
     certificates::{CertificateArgs, IssuerArgs},
@@ -51,8 +52,7 @@ pub struct CommonArgs {
     pub health_probe_bind_address: ListenAddress,
 
     /// Log at debug level; the environment variable `RUST_LOG`, if set, decides instead
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set,
-          default_value = "false", default_missing_value = "true", value_parser = values::boolean)]
+    #[arg(long)]
     pub debug_logs: bool,
 
     /// Requests to the API server per second, at most; 0 or a negative number leaves the limit to the
@@ -217,7 +217,7 @@ pub enum Stop {
 pub fn parse_from<T: Parser>(
     words: impl IntoIterator<Item = impl Into<OsString>>,
 ) -> Result<Parsed<T>, Stop> {
-    let mut command = without_code_marks(T::command()).args_override_self(true);
+    let mut command = with_booleans(without_code_marks(T::command())).args_override_self(true);
     command.build();
     let (words, ignored) = go::translate(&command, words)?;
     let matches = command.try_get_matches_from_mut(words).map_err(|error| stop(&error))?;
@@ -239,6 +239,25 @@ pub fn without_code_marks(command: Command) -> Command {
             arg.help(Resettable::from(help)).long_help(Resettable::from(long_help))
         })
         .mut_subcommands(without_code_marks)
+}
+
+/// The command with flags for booleans as in Go: `--flag`, `--flag=false`, `--flag=1`, and never the next word. This is for all flags
+/// of the type `bool`, in all subcommands, whose default is `false` if they have no other one.
+#[must_use]
+pub fn with_booleans(command: Command) -> Command {
+    let is_boolean = |arg: &Arg| arg.get_value_parser().type_id() == TypeId::of::<bool>();
+    command
+        .mut_args(|arg| match arg.get_action() {
+            ArgAction::SetTrue => boolean(arg).default_value("false").hide_default_value(true),
+            ArgAction::Set if is_boolean(&arg) => boolean(arg),
+            _ => arg,
+        })
+        .mut_subcommands(with_booleans)
+}
+
+fn boolean(arg: Arg) -> Arg {
+    let arg = arg.action(ArgAction::Set).value_name("BOOL").value_parser(values::boolean);
+    arg.num_args(0..=1).require_equals(true).default_missing_value("true")
 }
 
 fn unmarked(text: &str) -> String {

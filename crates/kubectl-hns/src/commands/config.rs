@@ -16,7 +16,6 @@ use super::kinds::{self, DeleteType, Mode, SetResource, Target, Tense, entries, 
 use super::plan;
 use crate::cluster_preview::Document;
 use crate::copies::Objects;
-use crate::flags::Switch;
 use crate::format::{Format, render};
 use crate::lines::Lines;
 use crate::session::Session;
@@ -176,7 +175,7 @@ async fn set_resource(
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let object = kinds::read(session).await?;
-    let force = Switch::is_on(arguments.force);
+    let force = arguments.force;
     let target = Target::find(session, &arguments.group, &arguments.resource).await?;
     let mode = arguments.mode;
     let present = entries(&object);

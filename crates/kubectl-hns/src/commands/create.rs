@@ -314,9 +314,7 @@ fn could_not(
     }
     match &failure.hint {
         Some(hint) if problem.is_forbidden() => {
-            let arrives = format!(
-                "If {parent} is new: its RoleBindings arrive within seconds. Try again; `kubectl hns create` with --wait waits for them."
-            );
+            let arrives = format!("If {parent} is new: its RoleBindings arrive within seconds. Try again.");
             let hint = format!("{hint}\n{arrives}");
             failure.with_hint(hint)
         }

@@ -19,7 +19,6 @@ use super::hierarchy::{self, Edit};
 use super::{describe, set};
 use crate::cluster_preview::PERMANENT;
 use crate::failure::{Done, Problem};
-use crate::flags::Switch;
 use crate::session::Session;
 use crate::wait::{Progress, WaitArgs, until};
 use crate::{Failure, Terminal, published};
@@ -39,9 +38,8 @@ pub(crate) struct Arguments {
     child: String,
 
     /// Delete the subnamespaces below as well.
-    #[arg(short, long = "allowCascadingDeletion", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", value_name = "BOOL")]
-    allow: Option<Switch>,
+    #[arg(short, long = "allowCascadingDeletion")]
+    allow: bool,
 
     /// Do not ask for confirmation.
     #[arg(short, long)]
@@ -83,7 +81,7 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
         anchors: session.within(&session.namespace),
         dry_run: arguments.dry_run,
     };
-    let allows = Switch::is_on(arguments.allow);
+    let allows = arguments.allow;
     let waits = arguments.dry_run == DryRun::None && arguments.wait.is_wanted();
     if deletion.has_begun().await {
         terminal.line(&format!("The subnamespace {} is being deleted already", arguments.child));

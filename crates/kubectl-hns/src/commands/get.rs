@@ -3,7 +3,6 @@
 use clap::Args;
 
 use crate::Failure;
-use crate::flags::Switch;
 
 /// List the objects of one kind in a namespace and everything below it (not available yet).
 ///
@@ -16,14 +15,12 @@ pub(crate) struct Arguments {
     resource: String,
 
     /// All namespaces.
-    #[arg(short = 'A', long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
-          value_name = "BOOL")]
-    all_namespaces: Option<Switch>,
+    #[arg(short = 'A', long)]
+    all_namespaces: bool,
 
     /// Print changes as they happen.
-    #[arg(short = 'w', long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
-          value_name = "BOOL")]
-    watch: Option<Switch>,
+    #[arg(short = 'w', long)]
+    watch: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {

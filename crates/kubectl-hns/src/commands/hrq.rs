@@ -15,7 +15,7 @@ use kube::api::ListParams;
 use serde_json::json;
 
 use crate::failure::Problem;
-use crate::flags::{Switch, named};
+use crate::flags::named;
 use crate::format::{Format, render};
 use crate::lines::printable;
 use crate::session::Session;
@@ -34,13 +34,12 @@ pub(crate) struct Arguments {
     names: Vec<String>,
 
     /// List the quotas of all namespaces, whatever their names.
-    #[arg(short = 'A', long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
-          value_name = "BOOL")]
-    all_namespaces: Option<Switch>,
+    #[arg(short = 'A', long)]
+    all_namespaces: bool,
 
     /// Show a column with the labels.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
-    show_labels: Option<Switch>,
+    #[arg(long)]
+    show_labels: bool,
 
     /// Draw each quota: how much of it is used, and by which namespaces below.
     #[arg(long, conflicts_with_all = ["output", "show_labels"])]
@@ -56,7 +55,7 @@ pub(crate) async fn run(
     session: &Session,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
-    let everywhere = Switch::is_on(arguments.all_namespaces);
+    let everywhere = arguments.all_namespaces;
     let namespace = &*session.namespace;
     let api = if everywhere { session.all() } else { session.within::<HierarchicalResourceQuota>(namespace) };
     let mut notes = Vec::new();
@@ -149,11 +148,11 @@ async fn show(
     session: &Session,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
-    let everywhere = Switch::is_on(arguments.all_namespaces);
+    let everywhere = arguments.all_namespaces;
     if arguments.tree {
         return tree::show(quotas, session, terminal).await;
     }
-    let columns = Columns { namespace: everywhere, labels: Switch::is_on(arguments.show_labels) };
+    let columns = Columns { namespace: everywhere, labels: arguments.show_labels };
     match arguments.output {
         None => terminal.print(&text(quotas, columns, Timestamp::now())),
         Some(format) => {

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::Failure;
 use crate::failure::Problem;
-use crate::flags::{Switch, named};
+use crate::flags::named;
 use crate::object_argument::as_typed;
 use crate::optimistic;
 use crate::session::Session;
@@ -39,9 +39,8 @@ pub(super) struct SetResource {
 
     /// Allow the change from Ignore to Propagate or `AllowPropagate`, which may replace or delete objects in namespaces
     /// below.
-    #[arg(short, long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
-          value_name = "BOOL")]
-    pub(super) force: Option<Switch>,
+    #[arg(short, long)]
+    pub(super) force: bool,
 }
 
 #[derive(Debug, Args)]

@@ -5,6 +5,7 @@ use hns_api::labels;
 use k8s_openapi::api::core::v1::Namespace;
 
 use super::relocation::{self, Placement, Step};
+use super::set;
 use crate::failure::Done;
 use crate::session::Session;
 use crate::structure::unreadable;
@@ -79,16 +80,16 @@ async fn is_possible(session: &Session, name: &str, to: &str) -> Result<(), Fail
         return Err(Failure::new(format!("Error: {name} cannot be its own parent")));
     }
     let api = session.all::<Namespace>();
-    let parent = session.call(api.get_metadata(to)).await.map_err(|problem| {
-        let failure = unreadable(to, &problem);
-        if !problem.is_forbidden() {
-            return failure;
+    let parent = match session.call(api.get_metadata(to)).await {
+        Ok(parent) => parent,
+        Err(problem) if problem.is_forbidden() && set::subnamespace_of(session, name).await.is_none() => {
+            return Err(unreadable(to, &problem).with_hint(format!(
+                "This command reads the namespace {to}, which you may not. If {name} is not a subnamespace, \
+                 `kubectl hns set {name} --parent {to}` does not read it."
+            )));
         }
-        failure.with_hint(format!(
-            "This command reads namespaces, which you may not. If {name} is not a subnamespace, `kubectl hns set {name} --parent {to}` \
-             needs no right on namespaces."
-        ))
-    })?;
+        Err(problem) => return Err(unreadable(to, &problem)),
+    };
     let marks = parent.metadata.labels.unwrap_or_default();
     if marks.contains_key(&labels::tree_label(name)) {
         return Err(Failure::new(format!("Error: {to} is below {name}, so it cannot be its parent"))

@@ -15,7 +15,6 @@ use super::hierarchy::{Edit, Spec};
 use super::{create, delete, hierarchy, kinds, set};
 use crate::cluster_preview::{ClusterPreview, Decision, Document, PreviewResult};
 use crate::failure::{self, Done};
-use crate::flags::Switch;
 use crate::format::{DataFormat, render};
 use crate::session::Session;
 use crate::user_rights::Right;
@@ -56,9 +55,8 @@ struct Delete {
     namespace: String,
 
     /// Allow cascading deletion first.
-    #[arg(short, long = "allowCascadingDeletion", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", value_name = "BOOL")]
-    allow: Option<Switch>,
+    #[arg(short, long = "allowCascadingDeletion")]
+    allow: bool,
 }
 
 #[derive(Debug, Args)]
@@ -228,7 +226,7 @@ async fn delete(arguments: &Delete, session: &Session) -> Result<Planned, Failur
     is_in(named, forest, name)?;
     let mut intents = Vec::new();
     let mut change = Vec::new();
-    if Switch::is_on(arguments.allow) {
+    if arguments.allow {
         let present = hierarchy::spec(&hierarchy::read(session, name).await?);
         if !present.allows_cascading_deletion {
             change.push(format!("Cascading deletion of {name} would be allowed"));
@@ -311,7 +309,7 @@ pub(super) async fn set_resource(
     let mode = arguments.mode;
     let mut needs_force = false;
     let (mut change, mut result) = configure(session, &target, |present| {
-        needs_force = target.set(present.clone(), mode, Switch::is_on(arguments.force)).is_err();
+        needs_force = target.set(present.clone(), mode, arguments.force).is_err();
         target.set(present, mode, true)
     })
     .await?;

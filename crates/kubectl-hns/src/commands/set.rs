@@ -7,7 +7,7 @@ use kube::api::DynamicObject;
 
 use super::hierarchy::{self, Edit, NewParent, Spec};
 use super::relocation;
-use crate::flags::{Switch, only_true};
+use crate::flags::{True, only_true};
 use crate::session::Session;
 use crate::user_rights;
 use crate::wait::WaitArgs;
@@ -33,7 +33,7 @@ pub(crate) struct Properties {
     /// Remove the parent.
     #[arg(short, long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "true", value_parser = |it: &str| only_true(it, "leave --root out to keep the parent"))]
-    root: Option<Switch>,
+    root: Option<True>,
 
     /// Set this parent.
     #[arg(short, long, value_name = "NAMESPACE")]
@@ -43,13 +43,13 @@ pub(crate) struct Properties {
     #[arg(short, long = "allowCascadingDeletion", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_name = "true",
           value_parser = |it: &str| only_true(it, "use --forbidCascadingDeletion to forbid it"))]
-    allow: Option<Switch>,
+    allow: Option<True>,
 
     /// Forbid the deletion of its subnamespaces together with the namespace.
     #[arg(short, long = "forbidCascadingDeletion", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_name = "true",
           value_parser = |it: &str| only_true(it, "use --allowCascadingDeletion to allow it"))]
-    forbid: Option<Switch>,
+    forbid: Option<True>,
 }
 
 /// The requested properties.
@@ -188,10 +188,10 @@ impl Properties {
             return Err(Failure::new(format!("Error: --parent {why}; nothing was changed")));
         }
         let request = SpecRequest {
-            root: Switch::is_on(self.root),
+            root: self.root.is_some(),
             parent: self.parent.clone(),
-            allow: Switch::is_on(self.allow),
-            forbid: Switch::is_on(self.forbid),
+            allow: self.allow.is_some(),
+            forbid: self.forbid.is_some(),
         };
         request.is_sensible()?;
         Ok(request)

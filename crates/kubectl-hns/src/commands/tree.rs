@@ -8,7 +8,6 @@ use forest::Name;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
 
-use crate::flags::Switch;
 use crate::format::{self, render};
 use crate::lines::printable;
 use crate::loader::Loaded;
@@ -36,9 +35,8 @@ pub(crate) struct Arguments {
     roots: Vec<String>,
 
     /// Draw all trees of the cluster.
-    #[arg(short = 'A', long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
-          value_name = "BOOL")]
-    all_namespaces: Option<Switch>,
+    #[arg(short = 'A', long)]
+    all_namespaces: bool,
 
     /// Draw at most this many levels below the roots.
     #[arg(long, value_name = "LEVELS", allow_negative_numbers = true, value_parser = levels)]
@@ -98,7 +96,7 @@ pub(crate) async fn run(
             "Error: Must specify the root of the tree(s) to draw, or --all-namespaces (-A)",
         ));
     }
-    if !arguments.roots.is_empty() && Switch::is_on(arguments.all_namespaces) {
+    if !arguments.roots.is_empty() && arguments.all_namespaces {
         return Err(Failure::new(
             "Error: --all-namespaces (-A) draws all trees, so no namespace can be named with it",
         ));
@@ -129,7 +127,7 @@ pub(crate) async fn run(
 impl Arguments {
     /// Whether all trees are requested.
     fn is_all(&self) -> bool {
-        Switch::is_on(self.all_namespaces)
+        self.all_namespaces
     }
 }
 

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 use super::ConnectionArgs;
 use crate::Failure;
-use crate::flags::Switch;
 
 const NAME: &str = "chosen";
 
@@ -71,7 +70,7 @@ fn server(mut cluster: Cluster, args: &ConnectionArgs) -> Result<Cluster, Failur
         cluster.tls_server_name = Some(name.clone());
     }
     if args.insecure_skip_tls_verify.is_some() {
-        cluster.insecure_skip_tls_verify = Some(Switch::is_on(args.insecure_skip_tls_verify));
+        cluster.insecure_skip_tls_verify = args.insecure_skip_tls_verify;
     }
     if cluster.insecure_skip_tls_verify == Some(true) {
         cluster.certificate_authority = None;
@@ -131,6 +130,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
+    use crate::flags::tests::parsed;
 
     #[derive(Parser)]
     struct Line {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     fn args(line: &str) -> ConnectionArgs {
-        Line::parse_from(["x"].into_iter().chain(line.split_whitespace())).connection
+        parsed::<Line>(line).connection
     }
 
     fn file() -> Kubeconfig {

@@ -12,8 +12,7 @@ use super::values;
 pub struct CertificateArgs {
     /// Have the controller make the webhook's certificate and keep it in a Secret, which the webhook reads through the API;
     /// with `false`, others provide it in `--cert-dir`, and the `caBundle` of the registrations
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set,
-          default_value = "false", default_missing_value = "true", value_parser = values::boolean)]
+    #[arg(long)]
     pub enable_internal_cert_management: bool,
 
     /// Secret, in the program's own namespace, with the webhook's certificate

@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, ffi::OsString};
 
 use clap::{Arg, ArgMatches, Args as _, Command};
 
-use super::{LeaderElectionArgs, SharedArgs, Stop, WebhookServerArgs, values};
+use super::{LeaderElectionArgs, SharedArgs, Stop, WebhookServerArgs, values, with_booleans};
 
 /// Flags of HNC's manager that hns does not need.
 const MEANINGLESS: &[(&str, Shape)] = &[
@@ -136,7 +136,7 @@ fn shape(command: &Command, name: &str) -> Option<(Shape, bool)> {
         return Some((shape, true));
     }
     let elsewhere = LeaderElectionArgs::augment_args(WebhookServerArgs::augment_args(Command::new("other")));
-    shape_in(&SharedArgs::augment_args(elsewhere), name)
+    shape_in(&with_booleans(SharedArgs::augment_args(elsewhere)), name)
         .or_else(|| MEANINGLESS.iter().find(|(flag, _)| *flag == name).map(|(_, shape)| *shape))
         .map(|shape| (shape, false))
 }

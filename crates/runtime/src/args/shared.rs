@@ -28,8 +28,7 @@ pub struct SharedArgs {
 
     /// Refuse a `HierarchyConfiguration` that would override a managed value asked for by a descendant, instead of only
     /// reporting it there
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
-          value_parser = values::boolean)]
+    #[arg(long)]
     refuse_label_conflicts: Option<bool>,
 
     /// User or group that may keep the place of namespaces with annotation `hnc.x-k8s.io/managed-by` VALUE, beside those of the
@@ -43,13 +42,11 @@ pub struct SharedArgs {
     restore_identities: Vec<String>,
 
     /// Write the annotation `hnc.x-k8s.io/ancestry`, the names of all ancestors joined by dots, on every managed namespace
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
-          value_parser = values::boolean)]
+    #[arg(long)]
     ancestry_annotation: Option<bool>,
 
     /// Bind the creator of a subnamespace to a `ClusterRole` in it
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
-          value_parser = values::boolean)]
+    #[arg(long)]
     initial_admin: Option<bool>,
 
     /// The `ClusterRole` of `--initial-admin`
@@ -72,8 +69,7 @@ pub struct SharedArgs {
 
     /// Let copies take over the labels and annotations by which deployment tools (Argo CD, Flux, kapp, Helm, kubectl apply)
     /// find what is theirs
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
-          value_parser = values::boolean)]
+    #[arg(long)]
     propagate_tracking_metadata: Option<bool>,
 
     /// What happens to a Role or `RoleBinding` in a namespace below that is not a copy, where one of the same name is
@@ -83,8 +79,7 @@ pub struct SharedArgs {
     rbac_on_conflict: Option<String>,
 
     /// Enforce hierarchical quotas
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
-          value_parser = values::boolean)]
+    #[arg(long)]
     enable_hrq: Option<bool>,
 
     /// What the API server does with usage of hierarchical quotas while no webhook answers: `Ignore` allows it, `Fail` refuses it

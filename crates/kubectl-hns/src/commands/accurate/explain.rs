@@ -1,4 +1,4 @@
-//! `explain`: shows why a namespace has an object, or not: the way of its copies from namespace to namespace.
+//! `explain`: shows why a namespace has an object, or not: the namespaces above, and what they have.
 
 use std::collections::BTreeSet;
 
@@ -321,7 +321,9 @@ fn judged(
             let advice = format!("`kubectl hns explain {resource}/{name} -n {namespace}` explains it there");
             return (state, why, Some(advice));
         }
-        return (state, once(here).unwrap_or(why), None);
+        let is_own = here.is_something() && here.from().is_none();
+        let own = is_own.then(|| own(here, &format!("{namespace} has no parent and no template")));
+        return (state, once(here).or(own).unwrap_or(why), None);
     };
     let what = forest.accurate_edge(namespace).map_or("upstream namespace", word);
     let next = next(forest, namespace, key).unwrap_or(Next::Stays);
@@ -360,7 +362,9 @@ fn below((above, named): (&Name, &str), (here, source): (There<'_>, There<'_>), 
         Next::Stays if let Some(once) = once(here) => (state, once),
         Next::Stays if is_here && asks => (state, format!("{named} has it, and asks for copies")),
         Next::Stays if is_here && is_above => (state, format!("{named} asks for no copies of it")),
-        Next::Stays if !is_above && is_here && here.from().is_none() => (state, own(named, here)),
+        Next::Stays if !is_above && is_here && here.from().is_none() => {
+            (state, own(here, &format!("{named} does not have one")))
+        }
         Next::Stays if !is_above => (state, format!("{named} does not have it")),
         Next::Stays if !asks => (state, format!("the one in {named} has no annotation {PROPAGATE}")),
         Next::Stays => (state, format!("the one in {named} refers to a Role that is not the same here")),
@@ -374,11 +378,11 @@ fn once(here: There<'_>) -> Option<String> {
     Some(format!("it was copied once from {from} and stays as it is: it follows nothing"))
 }
 
-/// Why an object that is no copy is there, if the namespace above has none.
-fn own(named: &str, here: There<'_>) -> String {
+/// Why an object that is no copy is there, if there is none `above`, as this says.
+fn own(here: There<'_>, above: &str) -> String {
     let silent = format!(", and has no annotation {PROPAGATE}, so it is not copied further");
     let silent = if here.mode().is_none() { &*silent } else { "" };
-    format!("it is the namespace's own object{silent}; {named} does not have one")
+    format!("it is the namespace's own object{silent}; {above}")
 }
 
 fn text(explanation: &Explanation, paint: Paint) -> String {
@@ -507,7 +511,7 @@ mod tests {
                 &wrong,
                 &[],
                 format!(
-                    "root has no parent and no template, so nothing is copied to it; {}",
+                    "it is the namespace's own object; root has no parent and no template; {}",
                     wrong_of("root")
                 ),
             ),

@@ -20,11 +20,19 @@ pub(super) fn check(structure: &Structure, settings: &Settings) -> Vec<Finding> 
                  or the anchor was created with this status. `kubectl delete subns {name} -n {parent}` removes the anchor; then \
                  create it again, without `status`."
             ),
-            anchor_states::CONFLICT => format!(
-                "The namespace {name} does not belong to this anchor. `kubectl delete subns {name} -n {parent}` removes the anchor and keeps \
-                 the namespace; `kubectl hns convert {name} --to sub` makes a child of {parent} its subnamespace. If a move was interrupted, run the same \
-                 command again."
-            ),
+            anchor_states::CONFLICT => {
+                let hierarchy = structure.hierarchies.get(name);
+                let is_child = hierarchy.is_some_and(|it| it.parent.as_ref() == Some(parent));
+                let convert = if is_child && !structure.is_subnamespace(name) {
+                    format!(" `kubectl hns convert {name} --to sub` makes it, a child of {parent}, the subnamespace.")
+                } else {
+                    String::new()
+                };
+                format!(
+                    "The namespace {name} does not belong to this anchor. `kubectl delete subns {name} -n {parent}` removes the anchor and \
+                     keeps the namespace.{convert} If a move was interrupted, run the same command again."
+                )
+            }
             anchor_states::FORBIDDEN => {
                 format!(
                     "A namespace of that name cannot be in a tree. If the settings exclude a subnamespace, include it again; \
@@ -92,6 +100,20 @@ mod tests {
                 "anchor: lost is a subnamespace of a, where it has no anchor",
             ]
         );
+    }
+
+    #[test]
+    fn a_child_of_its_parent_alone_can_be_converted() {
+        for (namespace, wanted) in
+            [("taken < a", true), ("[s] taken < b", false), ("taken < b", false), ("taken", false)]
+        {
+            let mut structure = sketch(&["a", "b", namespace]);
+            let state = Some(anchor_states::CONFLICT.into());
+            structure.anchors =
+                vec![("a".into(), AnchorFact { name: "taken".into(), state, ..AnchorFact::default() })];
+            let hints: Vec<_> = check(&structure, &settings()).into_iter().filter_map(|it| it.hint).collect();
+            assert_eq!(hints[0].contains("convert taken --to sub"), wanted, "{namespace}: {hints:?}");
+        }
     }
 
     #[test]
