@@ -15,7 +15,6 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DynamicObject, ListParams};
 use kube::core::ApiResource;
 
-pub(crate) use self::around::of_check;
 use crate::Failure;
 use crate::failure::Problem;
 use crate::session::Session;

@@ -212,8 +212,8 @@ async fn a_user_is_told_what_their_rights_show_and_what_not() {
     );
     for note in [
         "Note: you may not list namespaces and hierarchyconfigurations in the whole cluster; only namespaces above and below \
-         eu-web are shown\n",
-        "Note: you may not read the hierarchy of eu-dev, eu-org; what is shown of it comes from ",
+         eu-web are read\n",
+        "Note: you may not read the hierarchy of eu-dev, eu-org; what is known of it comes from ",
         "Note: you may not read roles.rbac.authorization.k8s.io in eu-dev, eu-org\n",
     ] {
         assert!(seen.stderr.contains(note), "{note}\n{seen:?}");

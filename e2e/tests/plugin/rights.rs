@@ -72,7 +72,7 @@ Conditions:
             seen.stderr,
             format!(
                 "Note: you may not list namespaces and hierarchyconfigurations in the whole cluster; only namespaces {reach} \
-                 r-team are shown\nNote: you may not read the hierarchy of {hidden}; what is shown of it comes from \
+                 r-team are read\nNote: you may not read the hierarchy of {hidden}; what is known of it comes from \
                  the namespaces around\n"
             ),
             "{words}"
@@ -99,7 +99,7 @@ Conditions:
     let around = still.hns("doctor -n r-team --as rita").await;
     let wrong = "WRONG  condition BadConfiguration (X): r-web: x\n";
     assert!(around.code == Some(1) && around.stdout.contains(wrong), "{around:?}");
-    for note in ["above and below r-team are checked\n", "note   copies: not checked\n"] {
+    for note in ["above and below r-team are read\n", "note   copies: not checked\n"] {
         assert!(around.stdout.contains(note), "{note}: {around:?}");
     }
 }

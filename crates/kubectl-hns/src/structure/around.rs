@@ -49,11 +49,6 @@ pub(super) async fn read(
     Ok(view.into_structure(starts, upwards, unlisted))
 }
 
-/// The notes for a command that checks what others show.
-pub(crate) fn of_check(note: &str) -> String {
-    note.replace(" are shown", " are checked").replace("what is shown of it", "what is checked of it")
-}
-
 /// The failure if everything was requested, and not even the user's own namespace can be read.
 fn nothing_of_own(namespace: &str, unlisted: &str) -> Failure {
     Failure::new(format!(
@@ -176,14 +171,14 @@ impl View {
         }
         let reach = if upwards { "above and below" } else { "below" };
         structure.notes.push(format!(
-            "you may not list {unlisted} in the whole cluster; only namespaces {reach} {} are shown",
+            "you may not list {unlisted} in the whole cluster; only namespaces {reach} {} are read",
             starts.join(", ")
         ));
         structure.hidden = hidden.into_keys().collect();
         if !structure.hidden.is_empty() {
             let hidden: Vec<&str> = structure.hidden.iter().map(|it| &**it).collect();
             structure.notes.push(format!(
-                "you may not read the hierarchy of {}; what is shown of it comes from the namespaces around",
+                "you may not read the hierarchy of {}; what is known of it comes from the namespaces around",
                 hidden.join(", ")
             ));
         }
@@ -234,10 +229,5 @@ mod tests {
         assert_eq!(structure.forest().ancestry("leaf").join(" "), "leaf mid top");
         assert!(structure.forest().has_anchor("mid", "leaf"), "a subnamespace has an anchor");
         assert!(structure.notes[1].contains("leaf, mid, top"), "{:?}", structure.notes);
-        for (note, wanted) in
-            structure.notes.iter().zip(["below leaf are checked", "; what is checked of it comes"])
-        {
-            assert!(of_check(note).contains(wanted), "{note}");
-        }
     }
 }

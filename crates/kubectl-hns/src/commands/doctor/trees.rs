@@ -13,7 +13,7 @@ use crate::copies::{Objects, Wrong};
 use crate::lines::{count, printable};
 use crate::published;
 use crate::session::Session;
-use crate::structure::{self, Extent, Structure, of_check};
+use crate::structure::{self, Extent, Structure};
 
 /// Runs these checks. For a user who may not list namespaces, around the namespace of `-n`, or not at all.
 pub(super) async fn check(session: &Session) -> Vec<Finding> {
@@ -91,7 +91,7 @@ fn partial(structure: &Structure, settings: &Settings) -> Vec<Finding> {
             "not checked: you may not read the hierarchy of any of these namespaces",
         ));
     }
-    findings.extend(structure.notes.iter().map(|note| Finding::note("trees", of_check(note))));
+    findings.extend(structure.notes.iter().map(|note| Finding::note("trees", note)));
     findings.push(Finding::note("copies", "not checked"));
     findings
 }
