@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use forest::accurate::Fact as AccurateFact;
 use forest::preview::{Intent, Outcome, Preview};
 use forest::rules::User;
-use forest::{Forest, Kind, KindId, Name};
+use forest::{Forest, Kind, KindId, KindSettings, Mode, Name};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::DynamicObject;
 use serde_json::Value;
@@ -64,6 +64,8 @@ pub(crate) struct ClusterPreview<'a> {
     lacking: Vec<String>,
     /// The kinds that the user may not list in all namespaces concerned.
     hidden: Vec<String>,
+    /// The kinds whose objects are read with their content.
+    whole: BTreeSet<KindId>,
     /// The objects that were read again already.
     read: BTreeSet<(Name, KindId)>,
 }
@@ -106,7 +108,8 @@ impl PreviewResult {
 
 impl<'a> ClusterPreview<'a> {
     /// Reads the cluster. For a user who may not list the whole cluster, reads what their rights allow around the
-    /// namespaces `concerned`. Objects of the kinds in `also` are read even if they are ignored.
+    /// namespaces `concerned`. Objects of the kinds in `also` are read even if they are ignored. Copies of these kinds and, if a
+    /// tree is halted, of all kinds can differ from their sources, so they are compared.
     pub(crate) async fn open(
         session: &'a Session,
         concerned: &[&str],
@@ -136,10 +139,14 @@ impl<'a> ClusterPreview<'a> {
         );
         let (mut structure, configured) = (structure?, configured?);
         let knows_settings = settings_note.is_none();
-        let is_meant =
-            |it: &&Kind| also.iter().any(|(group, resource)| it.group == *group && it.resource == *resource);
-        let mut kinds: Vec<Kind> =
-            configured.resolution.settings().map(|it| &it.kind).filter(is_meant).cloned().collect();
+        let is_halted = structure.has_halted_tree();
+        let is_meant = |it: &&KindSettings| {
+            let is_it =
+                |(group, resource): &(&str, &str)| it.kind.group == *group && it.kind.resource == *resource;
+            is_halted && it.mode != Mode::Ignore || also.iter().any(is_it)
+        };
+        let meant = configured.resolution.settings().filter(is_meant);
+        let mut kinds: Vec<Kind> = meant.map(|it| it.kind.clone()).collect();
         let mut forest = published::forest(session, settings).await;
         let mut lacking = Vec::new();
         if with_accurate {
@@ -168,6 +175,8 @@ impl<'a> ClusterPreview<'a> {
         let is_whole = loaded.structure.is_whole && configured.is_known && lacking.is_empty();
         let hidden_hierarchies = loaded.structure.hidden;
         let unread = loaded.unread.into_values().flatten().collect();
+        let id_of = |kind: &Kind| loaded.forest.kind_named(&kind.group, &kind.kind);
+        let whole = kinds.iter().filter_map(id_of).collect();
         let preview = Preview::new(loaded.forest);
         let (hidden, read) = (Vec::new(), BTreeSet::new());
         Ok(Self {
@@ -186,6 +195,7 @@ impl<'a> ClusterPreview<'a> {
             notes,
             lacking,
             hidden,
+            whole,
             read,
         })
     }

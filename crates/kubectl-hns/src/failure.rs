@@ -176,25 +176,7 @@ impl Problem {
                 "The definitions of hns are being deleted, with all their objects. `kubectl hns doctor` says what to do."
             }
             Self::Refused(status) if is_in_accurate(&status.message) => CONVERT,
-            _ if self.is_forbidden() && self.to_string().contains("at the cluster scope") => {
-                "You lack this right; `kubectl auth can-i --list`, with the same --as and --context, shows your rights. Only an \
-                 administrator of the cluster can give it to you."
-            }
-            _ if self.is_forbidden() => {
-                let text = self.to_string();
-                let namespace =
-                    text.rsplit_once("in the namespace \"").and_then(|(_, it)| it.split('"').next());
-                let check = if namespace.is_some() {
-                    " Check the name, too: the answer is the same for a namespace that does not exist."
-                } else {
-                    ""
-                };
-                return Some(format!(
-                    "You lack this right; `kubectl auth can-i --list -n {}`, with the same --as and --context, shows your rights. \
-                     An administrator of the namespace can give it to you.{check}",
-                    namespace.unwrap_or("NAMESPACE")
-                ));
-            }
+            _ if self.is_forbidden() => return Some(lacking_right(&self.to_string())),
             _ if let Some(webhook) = self.silent_webhook() => {
                 return Some(if is_ours(webhook) {
                     "hns-webhook does not answer. `kubectl hns doctor` checks the installation; docs/repair.md describes what \
@@ -240,6 +222,27 @@ impl Problem {
         };
         Some(text.to_owned())
     }
+}
+
+/// The hint for a request that RBAC refused with this text.
+fn lacking_right(refusal: &str) -> String {
+    let namespace = refusal.rsplit_once("in the namespace \"").and_then(|(_, it)| it.split('"').next());
+    // A request for a namespace is one in it, but its administrator may not change it, and so cannot give the right to others.
+    let of_cluster = ["at the cluster scope", " resource \"namespaces\" in API group \"\""];
+    let is_of_cluster = of_cluster.iter().any(|text| refusal.contains(text));
+    let giver = if is_of_cluster { "cluster" } else { "namespace" };
+    let (place, check) = match namespace {
+        Some(name) => (
+            format!(" -n {name}"),
+            " Check the name, too: the answer is the same for a namespace that does not exist.",
+        ),
+        None if is_of_cluster => (String::new(), ""),
+        None => (" -n NAMESPACE".to_owned(), ""),
+    };
+    format!(
+        "You lack this right; `kubectl auth can-i --list{place}`, with the same --as and --context, shows your rights. An administrator \
+         of the {giver} can give it to you.{check}"
+    )
 }
 
 /// Whether a refusal says that a namespace is in a hierarchy of Accurate.
@@ -448,6 +451,43 @@ mod tests {
             refused(409, "Operation cannot be fulfilled: illegal parent"),
         ] {
             assert_eq!(problem.hint(), None, "{problem}");
+        }
+    }
+
+    #[test]
+    fn only_an_administrator_of_the_cluster_gives_rights_on_namespaces() {
+        for (request, place, of) in [
+            (
+                "update resource \"namespaces\" in API group \"\" in the namespace \"own\"",
+                " -n own`",
+                "cluster",
+            ),
+            ("get resource \"namespaces\" in API group \"\" in the namespace \"own\"", " -n own`", "cluster"),
+            ("list resource \"namespaces\" in API group \"\" at the cluster scope", "`", "cluster"),
+            (
+                "get resource \"namespaces\" in API group \"x.io\" in the namespace \"own\"",
+                " -n own`",
+                "namespace",
+            ),
+            (
+                "get resource \"pods\" in API group \"\" in the namespace \"namespaces\"",
+                " -n namespaces`",
+                "namespace",
+            ),
+            ("list resource \"pods\"", " -n NAMESPACE`", "namespace"),
+        ] {
+            let hint =
+                refused(403, &format!("x is forbidden: User \"own\" cannot {request}")).hint().unwrap();
+            assert!(hint.contains(&format!("`kubectl auth can-i --list{place}, with")), "{request}: {hint}");
+            assert!(
+                hint.contains(&format!(" An administrator of the {of} can give it to you.")),
+                "{request}: {hint}"
+            );
+            assert_eq!(
+                hint.contains("Check the name, too"),
+                request.contains("in the namespace"),
+                "{request}"
+            );
         }
     }
 

@@ -1,6 +1,7 @@
 //! Loads a [`Forest`] of the cluster: structure, configuration and objects, from lists, with the same conversion to
 //! facts as the controller and the webhook. Only metadata is read, and of a `RoleBinding` the name of its role, which
-//! propagation depends on; of kinds that Accurate's API watches, everything, if all `SubNamespaces` are known.
+//! propagation depends on. Everything is read of objects that can be compared with their copies: those of kinds that are asked for, and of
+//! kinds that Accurate's API watches, if all `SubNamespaces` are known.
 //!
 //! What the user may not read is named in a note; everything else is loaded.
 
@@ -35,10 +36,16 @@ const AT_ONCE: usize = 8;
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Selection<'a> {
     /// The objects of all configured kinds except ignored ones, and of these kinds, which are ignored unless they are
-    /// configured.
+    /// configured, with their content.
     All(&'a [Kind]),
     /// The objects of this kind and name, whether or not the kind is configured, and the Roles that they refer to.
     Named(&'a Kind, &'a str),
+}
+
+impl Selection<'_> {
+    fn is_whole(self, kind: &Kind) -> bool {
+        matches!(self, Self::All(whole) if whole.contains(kind))
+    }
 }
 
 /// The loaded forest and the structure that it was built from.
@@ -80,11 +87,12 @@ pub(crate) async fn load(
             Selection::Named(asked, name) if (&asked.group, &asked.kind) == (&kind.group, &kind.kind) => {
                 Some(name)
             }
-            Selection::All(also) if *mode != Mode::Ignore || also.contains(kind) => None,
+            Selection::All(whole) if *mode != Mode::Ignore || whole.contains(kind) => None,
             _ => continue,
         };
         if configured.can_be_listed(kind) {
-            loaded.add(session, kind, name, within).await?;
+            let reader = Reader::new(session, &loaded.forest, kind, (name, selection.is_whole(kind)));
+            loaded.add(&reader, within).await?;
         } else if let Some(id) = loaded.forest.kind_named(&kind.group, &kind.kind) {
             loaded.notes.push(format!("the API server lists no {}", kind.group_resource()));
             unlisted.push((id, within.clone()));
@@ -126,15 +134,9 @@ fn kinds(configured: &ConfiguredKinds, selection: Selection<'_>) -> Vec<KindSett
 }
 
 impl Loaded {
-    async fn add(
-        &mut self,
-        session: &Session,
-        kind: &Kind,
-        name: Option<&str>,
-        within: &BTreeSet<Name>,
-    ) -> Result<(), Failure> {
+    async fn add(&mut self, reader: &Reader<'_>, within: &BTreeSet<Name>) -> Result<(), Failure> {
+        let Reader { kind, name, .. } = *reader;
         let Some(id) = self.forest.kind_named(&kind.group, &kind.kind) else { return Ok(()) };
-        let reader = Reader::new(session, &self.forest, kind, name);
         let failed =
             |problem| Failure::because(format!("{} cannot be listed", kind.group_resource()), &problem);
         match reader.read(None).await {
@@ -177,11 +179,14 @@ impl Loaded {
     /// Reads the Roles that the loaded bindings refer to, each by its name.
     async fn add_bound_roles(&mut self, session: &Session, within: &BTreeSet<Name>) -> Result<(), Failure> {
         let names: Vec<Name> = self.forest.bound_roles().cloned().collect();
-        match &names[..] {
-            [] => Ok(()),
-            [name] => self.add(session, &Kind::role(), Some(name), within).await,
-            _ => self.add(session, &Kind::role(), None, within).await,
-        }
+        let name = match &names[..] {
+            [] => return Ok(()),
+            [name] => Some(&**name),
+            _ => None,
+        };
+        let role = Kind::role();
+        let reader = Reader::new(session, &self.forest, &role, (name, false));
+        self.add(&reader, within).await
     }
 
     /// Reads the hierarchical quotas and the derived ones. Without the right to, they are treated as unknown.
@@ -222,16 +227,24 @@ fn not_read<'a>(unread: impl Iterator<Item = (String, &'a BTreeSet<Name>)>) -> V
 struct Reader<'a> {
     session: &'a Session,
     settings: Arc<Settings>,
-    /// `None` if only metadata is needed.
+    /// If Accurate's API watches the kind.
     accurate: Option<Arc<accurate::Settings>>,
     kind: &'a Kind,
     name: Option<&'a str>,
+    /// Whether more than metadata is needed.
+    is_whole: bool,
 }
 
 impl<'a> Reader<'a> {
-    fn new(session: &'a Session, forest: &Forest, kind: &'a Kind, name: Option<&'a str>) -> Self {
+    fn new(
+        session: &'a Session,
+        forest: &Forest,
+        kind: &'a Kind,
+        (name, is_whole): (Option<&'a str>, bool),
+    ) -> Self {
         let accurate = forest.known_accurate().filter(|it| it.watches(kind)).cloned();
-        Self { session, settings: forest.shared_settings(), accurate, kind, name }
+        let is_whole = is_whole || accurate.is_some();
+        Self { session, settings: forest.shared_settings(), accurate, kind, name, is_whole }
     }
 
     fn api<K>(&self, within: Option<&str>) -> Api<K>
@@ -293,9 +306,10 @@ impl<'a> Reader<'a> {
     ) -> Result<Vec<ObjectFact>, Problem> {
         let params = ListParams::default();
         let params = if fields.is_empty() { params } else { params.fields(&fields.join(",")) };
-        if let Some(accurate) = self.accurate.as_deref() {
+        if self.is_whole {
             let listed = self.session.list(&self.api::<ApiObject>(within), &params).await?;
-            let fact = |object| ingest::api_object(self.kind, (&self.settings, Some(accurate)), object);
+            let settings = (&*self.settings, self.accurate.as_deref());
+            let fact = |object| ingest::api_object(self.kind, settings, object);
             return Ok(listed.into_iter().map(fact).collect());
         }
         let api: Api<DynamicObject> = self.api(within);
@@ -320,17 +334,17 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Lists the objects of a kind for this forest, in the whole cluster or in one namespace.
+/// Lists the objects of a kind for this forest, with their content if `is_whole`, in the whole cluster or in one namespace.
 ///
 /// # Errors
 /// The list failed.
 pub(crate) async fn objects(
     session: &Session,
     forest: &Forest,
-    kind: &Kind,
+    (kind, is_whole): (&Kind, bool),
     within: Option<&Name>,
 ) -> Result<Vec<ObjectFact>, Problem> {
-    Reader::new(session, forest, kind, None).read(within.map(|it| &**it)).await
+    Reader::new(session, forest, kind, (None, is_whole)).read(within.map(|it| &**it)).await
 }
 
 /// Reads the configuration and the objects for a structure. A kind that cannot be listed in the whole cluster is read in each namespace of

@@ -73,6 +73,12 @@ impl Structure {
         !is_labelled && ancestry.last().is_some_and(|top| self.hidden.contains(top))
     }
 
+    /// Whether nothing is copied somewhere until a cycle or a missing parent is repaired.
+    pub(crate) fn has_halted_tree(&self) -> bool {
+        let forest = self.forest();
+        self.namespaces.keys().any(|name| forest.halted_root(name).is_some())
+    }
+
     /// A forest of the structure, with default settings. A namespace that could not be read exists in it if another
     /// object refers to it.
     pub(crate) fn forest(&self) -> Forest {

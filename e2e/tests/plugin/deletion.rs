@@ -195,3 +195,35 @@ async fn a_dry_run_of_a_deletion_changes_nothing() {
     let hierarchy = live.hns(&format!("describe {sub}")).await;
     assert!(hierarchy.stdout.contains("Allows Cascading Deletion: false"), "{hierarchy:?}");
 }
+
+#[tokio::test]
+async fn what_an_ancestor_allows_needs_no_right_on_the_child() {
+    let (live, scene) = (live().await, Scene::plant("dp").await);
+    let [sub, .., full] = scene.all()[..] else { unreachable!() };
+    let org = &scene.org;
+    assert_eq!(live.hns(&format!("set {org} -a")).await.code, Some(0));
+    for (resource, verbs) in
+        [("subnamespaceanchors", &["get", "delete"][..]), ("hierarchyconfigurations", &["get"])]
+    {
+        live.steps().create_role(org, resource, (verbs, "hnc.x-k8s.io", resource)).await.unwrap();
+        live.steps().create_binding(org, resource, ("Role", resource), "dora").await.unwrap();
+    }
+    let allowed =
+        format!("Cascading deletion for '{sub}' is already allowed by {org}, which is above it; unchanged\n");
+    let deleted = format!("Successfully deleted {sub:?} subnamespace anchor in {org:?} namespace\n");
+    let words = format!("delete {sub} -n {org} -a --yes --no-wait --as dora");
+    // The copies of the bindings arrive in the child, and the webhook learns that org allows it.
+    eventually(&words, PATIENCE, async || {
+        let output = live.hns(&words).await;
+        let is_done = output.code == Some(0) && output.stdout == format!("{allowed}{deleted}");
+        if is_done { Ok(()) } else { Err(format!("{output:?}")) }
+    })
+    .await
+    .unwrap();
+    eventually("only the full namespace is left", PATIENCE, async || {
+        let left = scene.left().await;
+        if left == [full] { Ok(()) } else { Err(format!("{left:?}")) }
+    })
+    .await
+    .unwrap();
+}

@@ -234,4 +234,53 @@ async fn a_kind_is_configured(cluster: &Cluster) {
     let get = ["get", "hncconfiguration", "config", "--output=jsonpath={.status.resourcesSummary}"];
     let status = cluster.kubectl().args(get).ok().await.unwrap();
     assert!(!status.contains("secrets"), "{status}");
+    outdated_copies_are_listed(cluster).await;
+}
+
+/// While nothing is done about a kind or a tree, copies and their sources can become different. Plans compare them.
+async fn outdated_copies_are_listed(cluster: &Cluster) {
+    let hns = async |words: &str| -> Output {
+        plugin(&format!("--kubeconfig {} {words}", cluster.kubeconfig().display()), &[]).await.unwrap()
+    };
+    let write = async |namespace: &str, value: &str| {
+        let patch = format!(r#"{{"data":{{"value":"{value}"}}}}"#);
+        let words =
+            ["patch", "configmap", "aged", "--namespace", namespace, "--type=merge", "--patch", &patch];
+        // The API server protects copies for a moment longer.
+        eventually("the configmap can be changed", PATIENCE, async || {
+            cluster.kubectl().args(words).ok().await.map_err(|error| error.to_string())
+        })
+        .await
+        .unwrap();
+    };
+    let create = ["create", "configmap", "aged", "--namespace=e-other", "--from-literal=value=0"];
+    cluster.kubectl().args(create).ok().await.unwrap();
+    hns("config set-resource configmaps --mode Propagate --wait")
+        .await
+        .says("configmaps: mode Propagate; unchanged\n");
+    let line = "  configmaps aged in e-child would be updated, from e-other\n";
+    for left_alone in [
+        "config set-resource configmaps --mode Ignore --wait",
+        "config delete-type --resource configmaps --wait",
+    ] {
+        assert_eq!(hns(left_alone).await.code, Some(0));
+        write("e-child", "by hand").await;
+        let set = "config set-resource configmaps --mode Propagate --force";
+        for words in [set.to_owned(), format!("plan {set}")] {
+            let listed = hns(&words).await;
+            assert!(
+                listed.stdout.contains(line) && listed.stdout.contains(" 1 updated,"),
+                "{words}: {listed:?}"
+            );
+            assert_eq!(listed.code, Some(i32::from(words == set)), "{words}");
+        }
+        assert_eq!(hns(&format!("{set} --yes --wait")).await.code, Some(0));
+        let planned = hns(&format!("plan {set}")).await;
+        assert!(planned.stdout.contains("would not change"), "{planned:?}");
+    }
+    assert_eq!(hns("set e-child --parent e-gone").await.code, Some(0));
+    write("e-other", "2").await;
+    let planned = hns("plan set e-child --parent e-other").await;
+    assert!(planned.stdout.contains(line), "{planned:?}");
+    assert_eq!(hns("set e-child --parent e-other --wait").await.code, Some(0));
 }

@@ -183,6 +183,7 @@ pub(crate) struct Quota {
 
 const CREATE: &str = "create";
 const CHANGE: &str = "change";
+const UPDATE: &str = "update";
 const OVERWRITE: &str = "overwrite";
 const DELETE: &str = "delete";
 
@@ -254,9 +255,9 @@ impl Document {
         self.namespaces.iter().any(|it| it.name == name && it.action == DELETE)
     }
 
-    /// All objects that would be deleted.
-    pub(crate) fn deletions(&self) -> Vec<String> {
-        self.of_objects(DELETE, "deleted").collect()
+    /// Whether a copy would be changed or deleted.
+    pub(crate) fn changes_copies(&self) -> bool {
+        self.objects.iter().any(|it| [UPDATE, DELETE].contains(&it.action))
     }
 
     fn of_objects(&self, action: &str, participle: &str) -> impl Iterator<Item = String> {
@@ -414,7 +415,7 @@ fn kept(forest: &Forest, object: &KeptObject) -> Kept {
 fn object(forest: &Forest, change: &ObjectChange) -> Object {
     let action = match change.effect() {
         Effect::Create => CREATE,
-        Effect::Update => "update",
+        Effect::Update => UPDATE,
         Effect::Overwrite => OVERWRITE,
         Effect::Delete => DELETE,
     };

@@ -30,9 +30,11 @@ impl ClusterPreview<'_> {
     /// Lists the objects of a kind in the whole cluster, or in each known namespace.
     pub(super) async fn list(&mut self, id: KindId) -> Result<(), Failure> {
         let kind = self.forest().kind(id).clone();
+        // Nothing was done about the kind until now, so its copies can differ from their sources.
+        self.whole.insert(id);
         let resource = kind.group_resource();
         let failed = |problem| Failure::because(format!("{resource} cannot be listed"), &problem);
-        let mut all = match loader::objects(self.session, self.forest(), &kind, None).await {
+        let mut all = match loader::objects(self.session, self.forest(), (&kind, true), None).await {
             Ok(all) => {
                 self.preview.tell(Fact::Objects(id, all));
                 return Ok(());
@@ -42,7 +44,7 @@ impl ClusterPreview<'_> {
         };
         let mut unseen = Vec::new();
         for namespace in &self.within {
-            match loader::objects(self.session, self.forest(), &kind, Some(namespace)).await {
+            match loader::objects(self.session, self.forest(), (&kind, true), Some(namespace)).await {
                 Ok(found) => all.extend(found),
                 Err(problem) if problem.is_forbidden() => unseen.push(namespace.to_string()),
                 Err(problem) => return Err(failed(problem)),
@@ -60,7 +62,8 @@ impl ClusterPreview<'_> {
     pub(super) async fn list_again(&mut self, namespace: Name, id: KindId) -> Result<(), Failure> {
         let kind = self.forest().kind(id).clone();
         let resource = kind.group_resource();
-        let found = loader::objects(self.session, self.forest(), &kind, Some(&namespace)).await;
+        let is_whole = self.whole.contains(&id);
+        let found = loader::objects(self.session, self.forest(), (&kind, is_whole), Some(&namespace)).await;
         let again = !self.read.insert((namespace.clone(), id));
         match found {
             Ok(facts) if !again => {

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use forest::rules::configuration::LISTED_BY_PLAN;
 use hns_api::names::webhooks::OBJECTS;
 use hns_api::names::{HNC_CONFIGURATION as NAME, VALIDATING_WEBHOOK_CONFIGURATION};
-use hns_api::{HNCConfiguration, ResourceStatus, SynchronizationMode, TreeSpec};
+use hns_api::{HNCConfiguration, ResourceSpec, ResourceStatus, SynchronizationMode, TreeSpec};
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use kube::api::{DynamicObject, PostParams};
 use serde_json::Value;
@@ -55,14 +55,14 @@ struct Describe {
     output: Option<Format>,
 }
 
-/// Without `--yes` it asks for confirmation if copies would be deleted, or if objects of the same name conflict.
+/// Without `--yes` it asks for confirmation if copies would be changed or deleted, or if objects of the same name conflict.
 #[derive(Debug, Args)]
 struct SetResourceArguments {
     #[command(flatten)]
     resource: SetResource,
 
-    /// Do not ask for confirmation, even if copies would be deleted, or objects in namespaces below would be overwritten or prevent
-    /// copies.
+    /// Do not ask for confirmation, even if copies would be changed or deleted, or objects in namespaces below would be overwritten or
+    /// prevent copies.
     #[arg(short, long)]
     yes: bool,
 
@@ -115,10 +115,7 @@ fn text(config: &HNCConfiguration, paint: Paint) -> String {
     for spec in config.spec.resources.iter().flatten() {
         let group = spec.group.as_deref().unwrap_or_default();
         let mode = spec.mode.clone().unwrap_or(SynchronizationMode::Propagate);
-        let is_it = |it: &ResourceStatus| {
-            let is_in_mode = it.mode.as_ref().is_none_or(|it| *it == mode);
-            it.resource == spec.resource && (group.is_empty() || it.group == group) && is_in_mode
-        };
+        let is_it = |it: &ResourceStatus| is_about(spec, it) && it.mode.as_ref().is_none_or(|it| *it == mode);
         if !status.resources.iter().any(is_it) {
             let named = format!("{:?}", spec.resource);
             let is_faulty = status.conditions.iter().any(|it| it.message.contains(&named));
@@ -126,6 +123,14 @@ fn text(config: &HNCConfiguration, paint: Paint) -> String {
             let name = kinds::full_name(&spec.resource, group);
             text.line(format!("* Not in effect{yet}: {name} ({mode:?})"));
         }
+    }
+    let is_left = |it: &&ResourceStatus| {
+        !kinds::is_enforced(&it.group, &it.resource)
+            && !config.spec.resources.iter().flatten().any(|spec| is_about(spec, it))
+    };
+    for left in status.resources.iter().filter(is_left) {
+        let name = kinds::full_name(&left.resource, &left.group);
+        text.line(format!("* Not in effect yet: {name} is no longer configured"));
     }
     if let Some(trees) = config.spec.trees.as_ref().filter(|it| !it.is_empty()) {
         text.push_str("\nLimits of trees:\n");
@@ -155,6 +160,12 @@ fn limits(tree: &TreeSpec) -> String {
     ];
     let limits: Vec<String> = limits.into_iter().flatten().collect();
     format!("* below {root}: {}", if limits.is_empty() { "no limit".to_owned() } else { limits.join(", ") })
+}
+
+/// Whether the entry has this status, perhaps with another mode.
+fn is_about(spec: &ResourceSpec, status: &ResourceStatus) -> bool {
+    let group = spec.group.as_deref().unwrap_or_default();
+    status.resource == spec.resource && (group.is_empty() || status.group == group)
 }
 
 fn synchronized(resource: &ResourceStatus) -> String {
@@ -289,12 +300,12 @@ async fn taken_up(
     .await
 }
 
-/// Asks for confirmation if copies would be deleted, or objects of the same name conflict. Whether the change is allowed is left to the API server.
+/// Asks for confirmation if copies would be changed or deleted, or objects of the same name conflict. Whether the change is allowed is left to the API server.
 async fn confirm(arguments: &SetResource, session: &Session, terminal: &Terminal) -> Result<(), Failure> {
     let (change, result) = plan::set_resource(arguments, session).await?;
     let document = Document::new(change, &result);
-    let (deletions, conflicts) = (document.deletions(), document.conflicts());
-    if deletions.is_empty() && conflicts.is_empty() {
+    let conflicts = document.conflicts();
+    if !document.changes_copies() && conflicts.is_empty() {
         return Ok(());
     }
     for note in &document.notes {
@@ -362,7 +373,9 @@ mod tests {
                 ],
             },
             "status": {
-                "resources": [{ "group": "apps", "version": "v1", "resource": "deployments", "mode": "Propagate" }, { "group": "batch", "version": "v1", "resource": "jobs", "mode": "Propagate" }],
+                "resources": [{ "group": "apps", "version": "v1", "resource": "deployments", "mode": "Propagate" }, { "group": "batch", "version": "v1", "resource": "jobs", "mode": "Propagate" },
+                    { "group": "", "version": "v1", "resource": "services", "mode": "Propagate" },
+                    { "group": "rbac.authorization.k8s.io", "version": "v1", "resource": "roles", "mode": "Propagate" }],
                 "conditions": [{
                     "type": "BadConfiguration", "reason": "ResourceNotFound", "status": "True",
                     "message": "spec.resources[2] (\"nonsense\"): no such", "lastTransitionTime": "2026-01-01T00:00:00Z",
@@ -371,8 +384,9 @@ mod tests {
         }))
         .unwrap();
         let wanted = "Synchronized resources:\n* Propagating: deployments (apps/v1)\n* Propagating: jobs (batch/v1)\n\
+             * Propagating: services (/v1)\n* Propagating: roles (rbac.authorization.k8s.io/v1)\n\
              * Not in effect yet: secrets (AllowPropagate)\n* Not in effect: nonsense (Propagate)\n* Not in effect yet: jobs (Remove)\n\
-             * Not in effect yet: events.events.k8s.io (Remove)\n\nLimits of trees:\n\
+             * Not in effect yet: events.events.k8s.io (Remove)\n* Not in effect yet: services is no longer configured\n\nLimits of trees:\n\
              * below acme: at most 10 namespaces, at most 2 levels, names that match acme-.*\n\
              * below b: at most 1 namespace, at most 1 level, names that match \"\"\n\nConditions:\n\
              BadConfiguration (ResourceNotFound): spec.resources[2] (\"nonsense\"): no such\n";
@@ -383,6 +397,11 @@ mod tests {
     fn the_description_equals_that_of_hnc() {
         let config: HNCConfiguration = serde_json::from_value(json!({
             "metadata": { "name": "config" },
+            "spec": { "resources": [
+                { "resource": "secrets", "mode": "Remove" },
+                { "resource": "configmaps", "mode": "AllowPropagate" },
+                { "group": "apps", "resource": "deployments", "mode": "Ignore" },
+            ] },
             "status": {
                 "resources": [
                     { "group": "", "version": "v1", "resource": "secrets", "mode": "Remove" },

@@ -139,12 +139,10 @@ async fn create(
                 .line(&format!("Successfully created {child:?} subnamespace anchor in {parent:?} namespace"));
         }
         Err(problem) => {
-            let found =
-                if exists(&problem.to_string()) { session.call(anchors.get(child)).await.ok() } else { None };
-            if path.is_none() || !found.as_ref().is_some_and(|found| is_unchanged(anchor, found)) {
-                let failure = could_not((parent, child), &problem, (found.as_ref(), path));
-                let hint = if_taken(&problem.to_string(), session, (parent, child)).await;
-                return Err(if let Some(hint) = hint { failure.with_hint(hint) } else { failure });
+            let reason = problem.to_string();
+            let refused = Refused::read(session, (parent, child), &reason).await;
+            if path.is_none() || !refused.found.as_ref().is_some_and(|found| is_unchanged(anchor, found)) {
+                return Err(could_not(parent, &problem, refused.hint(session, path).await));
             }
             terminal.line(&format!("The {child:?} subnamespace anchor in {parent:?} namespace is unchanged"));
         }
@@ -223,40 +221,76 @@ fn is_taken(reason: &str) -> bool {
     reason.contains("exists already and is not a subnamespace of")
 }
 
-/// What can be done if the reason is that the name is taken, or was when the anchor was created, as far as the user may read that.
-pub(super) async fn if_taken(
-    reason: &str,
-    session: &Session,
-    (parent, child): (&str, &str),
-) -> Option<String> {
-    if exists(reason) {
-        let anchors = session.within::<SubnamespaceAnchor>(parent);
-        let found = session.call(anchors.get(child)).await.ok()?;
-        let hint = freed((parent, child), &found)?;
-        let namespace = session.call(session.all::<Namespace>().get_metadata_opt(child)).await;
-        return matches!(namespace, Ok(None)).then_some(hint);
-    }
-    if !is_taken(reason) {
-        return None;
-    }
-    let (namespace, object) = hierarchy::find(session, child).await.ok()?;
-    let above = object.and_then(|it| hierarchy::spec(&it).parent);
-    instead((parent, child), &namespace, above.as_deref())
+/// An anchor that cannot be created.
+pub(super) struct Refused<'a> {
+    /// Its namespace and its name.
+    place: (&'a str, &'a str),
+    reason: &'a str,
+    /// The anchor of this name, if that is the reason and it can be read.
+    found: Option<SubnamespaceAnchor>,
 }
 
-/// What can be done about an anchor whose name was taken and is free. It does not take the name by itself.
-fn freed((parent, child): (&str, &str), found: &SubnamespaceAnchor) -> Option<String> {
-    let is_freed =
-        found.state() == Some(anchor_states::CONFLICT) && found.metadata.deletion_timestamp.is_none();
-    is_freed.then(|| {
-        format!(
+impl<'a> Refused<'a> {
+    pub(super) async fn read(session: &Session, place: (&'a str, &'a str), reason: &'a str) -> Self {
+        let (parent, child) = place;
+        let anchors = session.within::<SubnamespaceAnchor>(parent);
+        let found = if exists(reason) { session.call(anchors.get(child)).await.ok() } else { None };
+        Self { place, reason, found }
+    }
+
+    /// What can be done if the name is taken, or was when the anchor of this name was created, as far as the user may read that; `path` is the
+    /// file that names the anchor.
+    pub(super) async fn hint(&self, session: &Session, path: Option<&Path>) -> Option<String> {
+        let (_, child) = self.place;
+        if exists(self.reason) {
+            let is_free = self.found.as_ref().is_some_and(is_in_conflict)
+                && matches!(session.call(session.all::<Namespace>().get_metadata_opt(child)).await, Ok(None));
+            return Some(despite(self.place, self.found.as_ref(), is_free, path));
+        }
+        if !is_taken(self.reason) {
+            return None;
+        }
+        let (namespace, object) = hierarchy::find(session, child).await.ok()?;
+        let above = object.and_then(|it| hierarchy::spec(&it).parent);
+        instead(self.place, &namespace, above.as_deref())
+    }
+}
+
+fn is_in_conflict(anchor: &SubnamespaceAnchor) -> bool {
+    anchor.state() == Some(anchor_states::CONFLICT)
+}
+
+/// What can be done if the anchor exists: `found`, if it can be read. `is_free` means that it is in conflict about a name that is free, and
+/// `path` is the file that names it.
+fn despite(
+    (parent, child): (&str, &str),
+    found: Option<&SubnamespaceAnchor>,
+    is_free: bool,
+    path: Option<&Path>,
+) -> String {
+    match (found, path) {
+        (Some(found), _) if found.metadata.deletion_timestamp.is_some() => {
+            format!("The anchor {child} in {parent} is being deleted: try again when it is gone.")
+        }
+        // It does not take the name by itself.
+        (Some(_), _) if is_free => format!(
             "The anchor {child} in {parent} is in conflict, but the name is free: delete it (`kubectl delete subns {child} -n {parent}`) \
              and create it again."
-        )
-    })
+        ),
+        (Some(_), Some(path)) => format!(
+            "It exists with other labels or annotations; `kubectl apply -f {}` changes them.",
+            path.display()
+        ),
+        (Some(found), None) if found.state() == Some(anchor_states::OK) => {
+            format!("{child} is a subnamespace of {parent} already: `kubectl hns describe {child}` shows it.")
+        }
+        _ => format!(
+            "Choose another name. `kubectl hns describe {parent}` shows the subnamespaces of {parent}."
+        ),
+    }
 }
 
-/// The same for a namespace with this parent `above`.
+/// What can be done if there is a namespace of this name, with this parent `above`.
 fn instead((parent, child): (&str, &str), namespace: &ObjectMeta, above: Option<&str>) -> Option<String> {
     if namespace.deletion_timestamp.is_some() {
         return Some(format!("The namespace {child} is being deleted: try again when it is gone."));
@@ -284,41 +318,13 @@ fn is_unchanged(wanted: &SubnamespaceAnchor, found: &SubnamespaceAnchor) -> bool
         && has(found.annotations(), wanted.annotations())
 }
 
-/// `found` is the anchor, if it exists and can be read, and `path` the file that names it.
-fn could_not(
-    (parent, child): (&str, &str),
-    problem: &Problem,
-    (found, path): (Option<&SubnamespaceAnchor>, Option<&Path>),
-) -> Failure {
+fn could_not(parent: &str, problem: &Problem, hint: Option<String>) -> Failure {
     let failure = Failure::could_not("create subnamespace anchor", problem);
-    if found.is_some_and(|it| it.metadata.deletion_timestamp.is_some()) {
-        return failure.with_hint(format!(
-            "The anchor {child} in {parent} is being deleted: try again when it is gone."
-        ));
-    }
-    if let Some(path) = path.filter(|_| found.is_some()) {
-        return failure.with_hint(format!(
-            "It exists with other labels or annotations; `kubectl apply -f {}` changes them.",
-            path.display()
-        ));
-    }
-    if found.is_some_and(|it| it.state() == Some(anchor_states::OK)) {
-        return failure.with_hint(format!(
-            "{child} is a subnamespace of {parent} already: `kubectl hns describe {child}` shows it."
-        ));
-    }
-    if exists(&problem.to_string()) {
-        return failure.with_hint(format!(
-            "Choose another name. `kubectl hns describe {parent}` shows the subnamespaces of {parent}."
-        ));
-    }
-    match &failure.hint {
-        Some(hint) if problem.is_forbidden() => {
-            let arrives = format!("If {parent} is new: its RoleBindings arrive within seconds. Try again.");
-            let hint = format!("{hint}\n{arrives}");
-            failure.with_hint(hint)
-        }
-        _ => failure,
+    match hint {
+        Some(hint) => failure.with_hint(hint),
+        None if problem.is_forbidden() => failure
+            .and_hint(&format!("If {parent} is new: its RoleBindings arrive within seconds. Try again.")),
+        None => failure,
     }
 }
 
@@ -353,21 +359,47 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_anchor_has_a_hint_that_fits() {
-        let hint = |code: u16, message: &str, found: Option<&SubnamespaceAnchor>| {
+    fn an_anchor_that_exists_has_a_hint_that_fits() {
+        let (going, there) = (json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" }), json!({}));
+        let (ends, choose) =
+            ("The anchor x in p is being deleted", "Choose another name. `kubectl hns describe p`");
+        let (again, already) =
+            ("`kubectl delete subns x -n p`) and create it again", "x is a subnamespace of p already");
+        let file = Some(Path::new("f.yaml"));
+        for (found, is_free, path, wanted) in [
+            (None, false, None, choose),
+            (None, false, file, choose),
+            (Some((&going, "Ok")), false, None, ends),
+            (Some((&going, "Conflict")), true, file, ends),
+            (Some((&there, "Ok")), false, None, already),
+            (Some((&there, "Ok")), false, file, "`kubectl apply -f f.yaml`"),
+            (Some((&there, "Conflict")), true, None, again),
+            (Some((&there, "Conflict")), true, file, again),
+            (Some((&there, "Conflict")), false, None, choose),
+            (Some((&there, "Missing")), false, None, choose),
+        ] {
+            let found = found.map(|(metadata, state)| {
+                let mut anchor = with(metadata, &json!({}));
+                anchor.status.get_or_insert_default().status = Some(state.to_owned());
+                assert_eq!(is_in_conflict(&anchor), state == "Conflict");
+                anchor
+            });
+            let hint = despite(("p", "x"), found.as_ref(), is_free, path);
+            assert!(hint.contains(wanted), "{wanted}: {hint}");
+        }
+    }
+
+    #[test]
+    fn a_refused_anchor_keeps_a_hint_of_its_own() {
+        let hint = |code: u16, message: &str, hint: Option<&str>| {
             let status = kube::core::Status::failure(message, "").with_code(code);
-            could_not(("p", "x"), &Problem::Refused(Box::new(status)), (found, None)).hint
+            could_not("p", &Problem::Refused(Box::new(status)), hint.map(str::to_owned)).hint
         };
-        let exists = "admission webhook \"w\" denied the request: subnamespaceanchors.hnc.x-k8s.io \"x\" already exists";
-        assert!(hint(409, exists, None).unwrap().contains("`kubectl hns describe p`"));
-        let mut there = with(&json!({}), &json!({}));
-        there.status.get_or_insert_default().status = Some(anchor_states::OK.to_owned());
-        assert!(hint(409, exists, Some(&there)).unwrap().starts_with("x is a subnamespace of p already"));
-        let ends = with(&json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" }), &json!({}));
-        assert!(hint(409, exists, Some(&ends)).unwrap().starts_with("The anchor x in p is being deleted"));
+        let there = "admission webhook \"w\" denied the request: subnamespaceanchors.hnc.x-k8s.io \"x\" already exists";
+        assert_eq!(hint(409, there, Some("Wait.")).as_deref(), Some("Wait."));
         let taken = "namespace \"x\" exists already and is not a subnamespace of \"p\"; choose another name";
         assert_eq!(hint(409, taken, None), None);
-        assert!(is_taken(taken) && !is_taken(exists));
+        assert!(is_taken(taken) && !is_taken(there) && exists(there) && !exists(taken));
         let forbidden = "subnamespaceanchors.hnc.x-k8s.io is forbidden: User \"u\" cannot create resource \"subnamespaceanchors\" \
                          in API group \"hnc.x-k8s.io\" in the namespace \"p\"";
         assert!(hint(403, forbidden, None).unwrap().contains("\nIf p is new: its RoleBindings arrive"));
@@ -388,23 +420,6 @@ mod tests {
             let hint = instead(("p", "x"), &namespace, above);
             assert!(hint.is_some() == wanted.is_some(), "{hint:?}");
             assert!(hint.unwrap_or_default().contains(wanted.unwrap_or_default()), "{wanted:?}");
-        }
-    }
-
-    #[test]
-    fn an_anchor_in_conflict_is_created_again_when_the_name_is_free() {
-        let going = json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" });
-        for (metadata, state, is_freed) in [
-            (json!({}), "Conflict", true),
-            (going, "Conflict", false),
-            (json!({}), "Ok", false),
-            (json!({}), "Missing", false),
-        ] {
-            let mut anchor = with(&metadata, &json!({}));
-            anchor.status.get_or_insert_default().status = Some(state.to_owned());
-            let hint = freed(("p", "x"), &anchor);
-            assert_eq!(hint.is_some(), is_freed, "{state}");
-            assert!(hint.is_none_or(|it| it.contains("`kubectl delete subns x -n p`")));
         }
     }
 

@@ -97,8 +97,8 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
     let foreseen =
         if arguments.yes { deletion.foreseen(allows).await } else { deletion.confirm(allows).await? };
     let allowed = if allows {
-        deletion.is_possible().await?;
-        deletion.allow().await.map_err(|failure| failure.and_hint("Nothing was deleted."))?
+        let is_accepted = deletion.is_possible().await?;
+        deletion.allow().await.map_err(|failure| failure.and_hint(nothing_deleted(is_accepted)))?
     } else {
         false
     };
@@ -140,10 +140,18 @@ struct Deletion<'a> {
 }
 
 impl Deletion<'_> {
-    /// Whether the anchor is being deleted, which it is until its namespace is gone.
+    /// Whether the anchor is being deleted, which it is until its namespace is gone, or the subnamespace without it.
     async fn has_begun(&self) -> bool {
-        let anchor = self.session.call(self.anchors.get_metadata(self.child)).await;
-        anchor.is_ok_and(|it| it.metadata.deletion_timestamp.is_some())
+        match self.session.call(self.anchors.get_metadata(self.child)).await {
+            Ok(anchor) => anchor.metadata.deletion_timestamp.is_some(),
+            // If the parent is deleted as well, the anchor may be gone first.
+            Err(problem) if problem.is_not_found() => {
+                let namespaces = self.session.all::<Namespace>();
+                let found = self.session.call(namespaces.get_metadata(self.child)).await;
+                found.is_ok_and(|it| is_going(self.parent, &it.metadata))
+            }
+            Err(_) => false,
+        }
     }
 
     /// Shows what would be deleted, and whether the API server would accept it.
@@ -237,12 +245,14 @@ impl Deletion<'_> {
         settings.is_managed(self.child) && !PERMANENT.contains(&self.child)
     }
 
-    /// Fails if the anchor cannot be deleted once cascading deletion is allowed, before anything is written.
-    async fn is_possible(&self) -> Result<(), Failure> {
+    /// Fails if the anchor cannot be deleted once cascading deletion is allowed, before anything is written. Returns whether it can be
+    /// deleted as it is.
+    async fn is_possible(&self) -> Result<bool, Failure> {
         let params = DeleteParams { dry_run: true, ..DeleteParams::default() };
         match self.session.call(self.anchors.delete(self.child, &params)).await {
-            Err(problem) if !is_about_children(&problem) => Err(self.could_not(&problem).await),
-            _ => Ok(()),
+            Ok(_) => Ok(true),
+            Err(problem) if is_about_children(&problem) => Ok(false),
+            Err(problem) => Err(self.could_not(&problem).await),
         }
     }
 
@@ -263,8 +273,18 @@ impl Deletion<'_> {
     /// Allows cascading deletion, if this is no dry run; returns whether it changes anything.
     async fn allow(&self) -> Result<bool, Failure> {
         let object = hierarchy::read(self.session, self.child).await?;
+        let present = hierarchy::spec(&object);
+        // Who may delete the anchor may lack the right to change the child.
+        if !present.allows_cascading_deletion
+            && let Some(ancestor) =
+                hierarchy::allowing_ancestor(self.session, self.child, present.parent.clone()).await
+        {
+            let line = allowed_above(self.child, &ancestor);
+            self.terminal.line(&format!("{line}{}", self.dry_run.suffix()));
+            return Ok(false);
+        }
         let request = set::SpecRequest { allow: true, ..set::SpecRequest::default() };
-        let outcome = set::outcome(self.child, &hierarchy::spec(&object), &request);
+        let outcome = set::outcome(self.child, &present, &request);
         for line in &outcome.lines {
             self.terminal.line(&format!("{line}{}", self.dry_run.suffix()));
         }
@@ -383,6 +403,20 @@ fn with_children(name: &str) -> String {
     )
 }
 
+fn allowed_above(child: &str, ancestor: &str) -> String {
+    format!("Cascading deletion for '{child}' is already allowed by {ancestor}, which is above it; unchanged")
+}
+
+/// What became of a deletion before which cascading deletion could not be allowed; `is_accepted` means that the API server accepts it as it
+/// is: there is nothing below, or an ancestor that the user may not read allows it.
+fn nothing_deleted(is_accepted: bool) -> &'static str {
+    if is_accepted {
+        "Nothing was deleted. Leave out -a: the API server accepts the deletion without it."
+    } else {
+        "Nothing was deleted."
+    }
+}
+
 /// The failure with what became of the permission that was given first.
 fn with_state(failure: Failure, child: &str, undone: bool) -> Failure {
     let state = if undone {
@@ -417,6 +451,17 @@ pub(super) fn of_another(child: &str, holder: &str) -> String {
     format!("{child} is a subnamespace of {holder}: use -n {holder}.")
 }
 
+/// Whose subnamespace a namespace is, by its annotation.
+fn holder(metadata: &ObjectMeta) -> Option<&str> {
+    let of = metadata.annotations.as_ref()?.get(annotations::SUBNAMESPACE_OF)?;
+    Some(&**of).filter(|it| !it.is_empty())
+}
+
+/// Whether the namespace is a subnamespace of `parent` that is being deleted.
+fn is_going(parent: &str, metadata: &ObjectMeta) -> bool {
+    metadata.deletion_timestamp.is_some() && holder(metadata) == Some(parent)
+}
+
 /// Where the child is instead, if the parent has no anchor for it; `found` is its namespace, if it exists, and `may_go` whether that may be
 /// deleted.
 fn elsewhere((parent, child): (&str, &str), found: Option<&ObjectMeta>, may_go: bool) -> String {
@@ -425,8 +470,7 @@ fn elsewhere((parent, child): (&str, &str), found: Option<&ObjectMeta>, may_go: 
             "There is no namespace {child}. `kubectl get subns -n {parent}` shows the subnamespaces of {parent}."
         );
     };
-    let holder = metadata.annotations.as_ref().and_then(|all| all.get(annotations::SUBNAMESPACE_OF));
-    match holder.filter(|it| !it.is_empty()) {
+    match holder(metadata) {
         Some(holder) if holder == parent => {
             format!(
                 "{child} is a subnamespace of {parent} without an anchor; `kubectl hns doctor` says what to do."
@@ -448,6 +492,9 @@ fn elsewhere((parent, child): (&str, &str), found: Option<&ObjectMeta>, may_go: 
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use k8s_openapi::jiff::Timestamp;
+
     use super::*;
 
     #[test]
@@ -477,6 +524,24 @@ mod tests {
     }
 
     #[test]
+    fn the_deletion_of_a_subnamespace_goes_on_without_its_anchor() {
+        for (of, is_terminating, wanted) in [
+            (Some("p"), true, true),
+            (Some("p"), false, false),
+            (Some("other"), true, false),
+            (Some(""), true, false),
+            (None, true, false),
+        ] {
+            let metadata = ObjectMeta {
+                annotations: of.map(|it| [(annotations::SUBNAMESPACE_OF.to_owned(), it.to_owned())].into()),
+                deletion_timestamp: is_terminating.then_some(Time(Timestamp::UNIX_EPOCH)),
+                ..ObjectMeta::default()
+            };
+            assert_eq!(is_going("p", &metadata), wanted, "{of:?} {is_terminating}");
+        }
+    }
+
+    #[test]
     fn each_form_is_deleted_in_its_own_way() {
         for (reason, hint) in [
             (
@@ -490,6 +555,20 @@ mod tests {
         ] {
             assert!(names_permission(reason) && despite_children("x", reason).starts_with(hint), "{reason}");
         }
+    }
+
+    #[test]
+    fn a_permission_that_is_not_needed_is_left_out() {
+        for (is_accepted, wanted) in [(true, true), (false, false)] {
+            let said = nothing_deleted(is_accepted);
+            assert!(said.starts_with("Nothing was deleted."), "{said}");
+            assert_eq!(said.contains("Leave out -a"), wanted, "{said}");
+        }
+        let line = allowed_above("eb", "ea");
+        assert_eq!(
+            line,
+            "Cascading deletion for 'eb' is already allowed by ea, which is above it; unchanged"
+        );
     }
 
     #[test]

@@ -2,11 +2,13 @@
 
 use clap::Args;
 use forest::hnc::external_manager;
-use hns_api::{SubnamespaceAnchor, anchor_states, annotations, events};
+use futures::future::join_all;
+use hns_api::{SubnamespaceAnchor, anchor_states, annotations, events, labels};
 use hns_cluster::ingest;
 use k8s_openapi::api::core::v1::{Event, Namespace};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::ListParams;
+use kube::core::PartialObjectMeta;
 use serde::Serialize;
 
 use super::hierarchy;
@@ -30,6 +32,9 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Format>,
 }
+
+/// The number of namespaces that are read concurrently.
+const AT_ONCE: usize = 8;
 
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -125,14 +130,18 @@ pub(crate) async fn run(
     let found = found.map(|it| ingest::namespace(&it.metadata)).unwrap_or_default();
     let excluded = settings.unmanaged(name).map(|why| why.to_string());
     let mut place = Place { parent: spec.parent, children: shown_children(&object.data) };
-    if found.terminating || excluded.is_some() {
-        place.add(&Box::pin(read_around(session, name, &mut notes)).await?, name);
-    }
+    let around = if found.terminating || excluded.is_some() {
+        let around = Box::pin(read_around(session, name, &mut notes)).await?;
+        place.add(&around, name);
+        around
+    } else {
+        Box::pin(unanchored(session, name, &without_anchor(&place.children, &anchors))).await
+    };
     notes.extend(accurate_trees::note(session, &found, &format!("accurate ns describe {name}")).await);
     let description = Description {
         namespace: name.to_owned(),
         excluded,
-        children: children(&place.children, &anchors),
+        children: children(&place.children, &anchors, &around),
         conditions: hierarchy::conditions(&object).iter().map(condition).collect(),
         events: lines(&events, Timestamp::now()),
         parent: place.parent,
@@ -201,17 +210,55 @@ fn condition(value: &serde_json::Value) -> ConditionView {
     ConditionView { type_: text("type"), reason: text("reason"), message: text("message") }
 }
 
-fn children(shown: &[String], anchors: &[SubnamespaceAnchor]) -> Vec<Child> {
+/// The anchor of this name.
+fn anchor_of<'a>(anchors: &'a [SubnamespaceAnchor], name: &str) -> Option<&'a SubnamespaceAnchor> {
+    anchors.iter().find(|it| it.metadata.name.as_deref() == Some(name))
+}
+
+/// The children without an anchor: full namespaces, and subnamespaces that are being deleted or lost their anchor.
+fn without_anchor(shown: &[String], anchors: &[SubnamespaceAnchor]) -> Vec<String> {
+    shown.iter().filter(|name| anchor_of(anchors, name).is_none()).cloned().collect()
+}
+
+/// The children of `name` as namespaces, as far as the user may read them: all, or if they may not be listed, these.
+async fn unanchored(session: &Session, name: &str, children: &[String]) -> Structure {
+    if children.is_empty() {
+        return Structure::default();
+    }
+    let below = ListParams::default().labels(&format!("{}=1", labels::tree_label(name)));
+    let found = match session.list_metadata(&session.all::<Namespace>(), &below).await {
+        Err(problem) if problem.is_forbidden() => each(session, children).await,
+        other => other.unwrap_or_default(),
+    };
+    let namespaces = found.iter().map(|it| ingest::namespace(&it.metadata));
+    let namespaces = namespaces.map(|it| (it.name.clone(), it)).collect();
+    Structure { namespaces, ..Structure::default() }
+}
+
+/// Those of these namespaces that the user may read.
+async fn each(session: &Session, names: &[String]) -> Vec<PartialObjectMeta<Namespace>> {
+    let namespaces = session.all::<Namespace>();
+    let mut found = Vec::new();
+    for some in names.chunks(AT_ONCE) {
+        let reads = some.iter().map(|name| session.call(namespaces.get_metadata(name)));
+        found.extend(join_all(reads).await.into_iter().filter_map(Result::ok));
+    }
+    found
+}
+
+/// The children and the anchors without one. A child is what its namespace says, as in `tree`, or else its anchor if that cannot be read.
+fn children(shown: &[String], anchors: &[SubnamespaceAnchor], known: &Structure) -> Vec<Child> {
     // A child can have an anchor that does not own it.
     let is_stale = |state: &str| [anchor_states::CONFLICT, anchor_states::FORBIDDEN].contains(&state);
     let existing = shown.iter().map(|name| {
-        let anchor = anchors.iter().find(|it| it.metadata.name.as_ref() == Some(name));
+        let anchor = anchor_of(anchors, name);
         let stale = anchor.and_then(SubnamespaceAnchor::state).filter(|it| is_stale(it));
-        Child {
-            name: name.clone(),
-            subnamespace: anchor.is_some() && stale.is_none(),
-            anchor_state: stale.map(str::to_owned),
-        }
+        let subnamespace = if known.namespaces.contains_key(&**name) {
+            known.is_subnamespace(name)
+        } else {
+            anchor.is_some() && stale.is_none()
+        };
+        Child { name: name.clone(), subnamespace, anchor_state: stale.map(str::to_owned) }
     });
     let only_wanted = anchors.iter().filter_map(|anchor| {
         let name = anchor.metadata.name.clone().filter(|name| !shown.contains(name))?;
@@ -420,7 +467,7 @@ No recent HNC events for objects in this namespace
         let description = Description {
             namespace: "parent".into(),
             parent: Some("P".into()),
-            children: children(&["f", "e", "h"].map(str::to_owned), &anchors),
+            children: children(&["f", "e", "h"].map(str::to_owned), &anchors, &Structure::default()),
             allow_cascading_deletion: true,
             conditions: vec![condition(&missing)],
             ..Description::default()
@@ -442,6 +489,22 @@ Hierarchy configuration for namespace parent
 No recent HNC events for objects in this namespace
 ";
         assert_eq!(drawn(&description), wanted);
+    }
+
+    #[test]
+    fn a_child_is_what_its_namespace_says() {
+        let known = sketch(&["p", "[s] lost < p", "[s] sub < p", "full < p"]);
+        let shown = ["lost", "sub", "full", "unread", "hidden"].map(str::to_owned);
+        let anchors = [anchor("sub", "Ok"), anchor("full", "Conflict"), anchor("unread", "Ok")];
+        assert_eq!(without_anchor(&shown, &anchors), ["lost", "hidden"]);
+        let lines = |known: &Structure| -> Vec<String> {
+            children(&shown, &anchors, known).iter().map(Child::line).collect()
+        };
+        let rest = ["hidden", "lost", "sub (subnamespace)", "unread (subnamespace)"];
+        for (known, lost) in [(known, "lost (subnamespace)"), (Structure::default(), "lost")] {
+            let wanted = ["full (Conflict subnamespace)", rest[0], lost, rest[2], rest[3]];
+            assert_eq!(lines(&known), wanted);
+        }
     }
 
     fn event(reason: &str, name: &str, at: &str, component: &str) -> Event {

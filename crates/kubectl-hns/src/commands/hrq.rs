@@ -55,38 +55,23 @@ pub(crate) async fn run(
     session: &Session,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
-    let everywhere = arguments.all_namespaces;
     let namespace = &*session.namespace;
-    let api = if everywhere { session.all() } else { session.within::<HierarchicalResourceQuota>(namespace) };
-    let mut notes = Vec::new();
-    let mut quotas = match session.list(&api, &ListParams::default()).await {
-        Err(problem) if everywhere && problem.is_forbidden() => {
-            notes.push(format!(
-                "you may not list quotas in the whole cluster; only those of {namespace} are shown"
-            ));
-            let own = session.within::<HierarchicalResourceQuota>(namespace);
-            match session.list(&own, &ListParams::default()).await {
-                Err(problem) if problem.is_forbidden() => return Err(nothing_of_own(namespace)),
-                other => other,
-            }
-        }
-        other => other,
-    }
-    .map_err(|problem: Problem| Failure::because("hierarchicalresourcequotas cannot be listed", &problem))?;
+    let (mut quotas, everywhere) = list(arguments.all_namespaces, session, terminal).await?;
     if !everywhere && quotas.is_empty() {
         exists(session, namespace).await?;
     }
-    let is_partial = !notes.is_empty();
     // As with kubectl.
     for quota in &mut quotas {
         quota.metadata.managed_fields = None;
     }
+    let names = if arguments.all_namespaces { &[][..] } else { &arguments.names };
     let mut missing = None;
-    if !everywhere && !arguments.names.is_empty() {
-        missing = not_found(&quotas, &arguments.names, namespace);
-        quotas.retain(|it| it.metadata.name.as_ref().is_some_and(|name| arguments.names.contains(name)));
+    if !names.is_empty() {
+        missing = not_found(&quotas, names, namespace);
+        quotas.retain(|it| it.metadata.name.as_ref().is_some_and(|name| names.contains(name)));
     }
-    if !everywhere && arguments.names.is_empty() && arguments.output.is_none() {
+    let mut notes = Vec::new();
+    if !everywhere && names.is_empty() && arguments.output.is_none() {
         notes.extend(from_above(session, namespace).await);
     }
     if let (settings, None) = published::settings(session).await
@@ -101,7 +86,8 @@ pub(crate) async fn run(
             terminal.note(note);
         }
         let Some(missing) = missing else {
-            terminal.fail(&none_found(everywhere, is_partial, namespace));
+            let is_unnamed = arguments.all_namespaces && !session.names_namespace;
+            terminal.fail(&none_found((!everywhere).then_some((namespace, is_unnamed))));
             return Ok(());
         };
         return Err(missing);
@@ -113,6 +99,38 @@ pub(crate) async fn run(
     missing.map_or(Ok(()), Err)
 }
 
+/// The quotas of the namespace of the request, or those of the `whole` cluster, and whether they are the latter. Who may not list all gets
+/// those of the namespace, with a note.
+async fn list(
+    whole: bool,
+    session: &Session,
+    terminal: &Terminal,
+) -> Result<(Vec<HierarchicalResourceQuota>, bool), Failure> {
+    let failed = |problem| Failure::because("hierarchicalresourcequotas cannot be listed", &problem);
+    let params = ListParams::default();
+    if whole {
+        match session.list(&session.all(), &params).await {
+            Err(problem) if problem.is_forbidden() => {}
+            all => return Ok((all.map_err(failed)?, true)),
+        }
+    }
+    let namespace = &*session.namespace;
+    match session.list(&session.within(namespace), &params).await {
+        Err(problem) if whole && problem.is_forbidden() => {
+            Err(nothing_of_own((namespace, session.names_namespace), &problem))
+        }
+        own => {
+            let own = own.map_err(failed)?;
+            if whole {
+                terminal.note(&format!(
+                    "you may not list quotas in the whole cluster; only those of {namespace} are shown"
+                ));
+            }
+            Ok((own, false))
+        }
+    }
+}
+
 /// Fails if the namespace does not exist: the API server lists nothing there, as in one without quotas.
 async fn exists(session: &Session, namespace: &str) -> Result<(), Failure> {
     match session.call(session.all::<Namespace>().get_metadata(namespace)).await {
@@ -121,24 +139,22 @@ async fn exists(session: &Session, namespace: &str) -> Result<(), Failure> {
     }
 }
 
-/// What is printed if there are no quotas; `is_partial` means that only those of one namespace could be listed.
-fn none_found(everywhere: bool, is_partial: bool, namespace: &str) -> Failure {
-    match (everywhere, is_partial) {
-        (true, true) => {
-            Failure::new(format!("No resources found in {namespace} namespace.")).with_hint(NAME_ONE)
-        }
-        (true, false) => Failure::new("No resources found"),
-        (false, _) => Failure::new(format!("No resources found in {namespace} namespace.")),
-    }
+/// What is printed if there are no quotas in the cluster, or in this namespace; `is_unnamed` means that the user asked for all, and did not
+/// name it.
+fn none_found(namespace: Option<(&str, bool)>) -> Failure {
+    let Some((namespace, is_unnamed)) = namespace else { return Failure::new("No resources found") };
+    let none = Failure::new(format!("No resources found in {namespace} namespace."));
+    if is_unnamed { none.with_hint(NAME_ONE) } else { none }
 }
 
-/// The failure if all quotas were requested, and not even those of the user's own namespace can be listed.
-fn nothing_of_own(namespace: &str) -> Failure {
-    Failure::new(format!(
+/// The failure if all quotas were requested, and not even those of this namespace can be listed because of `problem`.
+fn nothing_of_own((namespace, is_named): (&str, bool), problem: &Problem) -> Failure {
+    let text = format!(
         "Error: you may not list hierarchicalresourcequotas in the whole cluster, so only those of one namespace could be shown; \
          it is {namespace}, and you may not list them there either"
-    ))
-    .with_hint(NAME_ONE)
+    );
+    let hint = if is_named { problem.hint() } else { Some(NAME_ONE.to_owned()) };
+    Failure { text, hint }
 }
 
 /// Prints the quotas in the requested form.
@@ -253,18 +269,28 @@ fn summaries(quota: &HierarchicalResourceQuota) -> (String, String) {
 
 #[cfg(test)]
 mod tests {
+    use kube::core::Status;
+
     use super::*;
 
     #[test]
     fn who_may_not_list_all_quotas_is_told_to_name_a_namespace() {
-        assert_eq!(none_found(true, true, "default").hint.as_deref(), Some(NAME_ONE));
-        assert_eq!(none_found(true, false, "default"), Failure::new("No resources found"));
-        assert_eq!(none_found(false, false, "n"), Failure::new("No resources found in n namespace."));
-        let none = nothing_of_own("default");
-        assert!(
-            none.text.contains("in the whole cluster") && none.hint.as_deref() == Some(NAME_ONE),
-            "{none}"
-        );
+        for (namespace, text, hint) in [
+            (None, "No resources found", None),
+            (Some(("default", true)), "No resources found in default namespace.", Some(NAME_ONE)),
+            (Some(("n", false)), "No resources found in n namespace.", None),
+        ] {
+            let none = none_found(namespace);
+            assert_eq!((&*none.text, none.hint.as_deref()), (text, hint));
+        }
+        let message =
+            "quotas is forbidden: User \"u\" cannot list resource \"quotas\" in the namespace \"n\"";
+        let problem = Problem::Refused(Box::new(Status::failure(message, "Forbidden").with_code(403)));
+        for (is_named, hint) in [(false, NAME_ONE), (true, "You lack this right; ")] {
+            let none = nothing_of_own(("n", is_named), &problem);
+            assert!(none.text.contains("in the whole cluster") && none.text.contains("it is n,"), "{none}");
+            assert!(none.hint.as_ref().is_some_and(|it| it.starts_with(hint)), "{none:?}");
+        }
     }
 
     fn quota(namespace: &str, name: &str, hard: &serde_json::Value) -> HierarchicalResourceQuota {

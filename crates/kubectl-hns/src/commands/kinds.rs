@@ -84,6 +84,11 @@ pub(super) struct Target {
     served: Served,
 }
 
+/// Whether the kind is propagated without an entry.
+pub(super) fn is_enforced(group: &str, resource: &str) -> bool {
+    [Kind::role(), Kind::role_binding()].iter().any(|it| (&*it.group, &*it.resource) == (group, resource))
+}
+
 /// `resource.group`, or `resource` for the core group.
 pub(super) fn full_name(resource: &str, group: &str) -> String {
     if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
@@ -119,11 +124,9 @@ impl Target {
         if group.is_empty() { resource.clone() } else { format!("{resource} --group {group}") }
     }
 
-    /// Whether the kind is propagated without an entry.
+    /// [`is_enforced`].
     pub(super) fn is_enforced(&self) -> bool {
-        [Kind::role(), Kind::role_binding()]
-            .iter()
-            .any(|it| (&*it.group, &*it.resource) == (&*self.group, &*self.resource))
+        is_enforced(&self.group, &self.resource)
     }
 
     /// Whether an entry is about this resource, by whatever name.
@@ -224,14 +227,15 @@ pub(super) enum Tense {
 fn unprotected(copies: Option<usize>, tense: Tense) -> Option<String> {
     let (subject, stay, them) = match copies {
         Some(0) => return None,
-        Some(1) => ("1 existing copy".to_owned(), "stays and is", "it"),
-        Some(count) => (format!("{count} existing copies"), "stay and are", "them"),
-        None if tense == Tense::Planned => ("Existing copies".to_owned(), "stay and are", "them"),
-        None => ("existing copies".to_owned(), "stay and are", "them"),
+        Some(1) => ("1 existing copy".to_owned(), "stays, and is", "it"),
+        Some(count) => (format!("{count} existing copies"), "stay, and are", "them"),
+        None if tense == Tense::Planned => ("Existing copies".to_owned(), "stay, and are", "them"),
+        None => ("existing copies".to_owned(), "stay, and are", "them"),
     };
     let (stay, can) = match tense {
         Tense::Planned => ("would stay and would no longer be".to_owned(), "could"),
-        Tense::Made => (format!("{stay} no longer"), "can"),
+        // The API server takes a policy up up to some seconds after it is written.
+        Tense::Made => (format!("{stay} within seconds no longer"), "can"),
     };
     Some(format!("{subject} {stay} protected: every user with the RBAC right {can} change or delete {them}"))
 }
@@ -373,14 +377,14 @@ mod tests {
                 Some(1),
                 Tense::Made,
                 Some(
-                    "1 existing copy stays and is no longer protected: every user with the RBAC right can change or delete it",
+                    "1 existing copy stays, and is within seconds no longer protected: every user with the RBAC right can change or delete it",
                 ),
             ),
             (
                 Some(2),
                 Tense::Made,
                 Some(
-                    "2 existing copies stay and are no longer protected: every user with the RBAC right can change or delete them",
+                    "2 existing copies stay, and are within seconds no longer protected: every user with the RBAC right can change or delete them",
                 ),
             ),
             (

@@ -104,9 +104,11 @@ async fn hint(command: &Command, refused: &Document, session: &Session) -> Resul
             Ok(parent.map(|parent| set::is_subnamespace(name, &parent)))
         }
         Command::Create(create::Child { name, .. }) => {
-            let parent = &*session.namespace;
             let reason = refused.verdict.message.as_deref().unwrap_or_default();
-            Ok(create::if_taken(reason, session, (parent, name)).await)
+            Ok(create::Refused::read(session, (&session.namespace, name), reason)
+                .await
+                .hint(session, None)
+                .await)
         }
         _ => Ok(None),
     }
@@ -228,7 +230,9 @@ async fn delete(arguments: &Delete, session: &Session) -> Result<Planned, Failur
     let mut change = Vec::new();
     if arguments.allow {
         let present = hierarchy::spec(&hierarchy::read(session, name).await?);
-        if !present.allows_cascading_deletion {
+        if !present.allows_cascading_deletion
+            && hierarchy::allowing_ancestor(session, name, present.parent.clone()).await.is_none()
+        {
             change.push(format!("Cascading deletion of {name} would be allowed"));
             intents.push(Intent::SetHierarchy {
                 namespace: name.into(),

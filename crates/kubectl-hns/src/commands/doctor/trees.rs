@@ -7,7 +7,7 @@ use hns_api::conditions::{self, activities_halted};
 use k8s_openapi::api::core::v1::Namespace;
 
 use super::remedies::{adoption, for_all, former_ancestor, holding_parent, is_about_values, remedy, way_out};
-use super::{Finding, anchors, some};
+use super::{Finding, Level, anchors, some};
 use crate::Failure;
 use crate::copies::{Objects, Wrong};
 use crate::lines::{count, printable};
@@ -37,8 +37,8 @@ pub(super) async fn check(session: &Session) -> Vec<Finding> {
     };
     let mut findings = check_structure(&structure, &settings, of_anchors.is_ok());
     findings.extend(of_anchors.unwrap_or_else(|note| vec![note]));
-    if findings.is_empty() {
-        findings.push(fine(structure.namespaces.keys(), &settings));
+    if is_fine(&findings) {
+        findings.push(fine(&structure, structure.namespaces.keys(), &settings));
     }
     let everywhere: BTreeSet<Name> = structure.namespaces.keys().cloned().collect();
     findings.extend(match Objects::read(session, structure).await {
@@ -65,8 +65,18 @@ async fn unread(session: &Session, failure: &Failure) -> Finding {
     Finding::wrong("trees", text, hint)
 }
 
-fn fine<'a>(names: impl Iterator<Item = &'a Name>, settings: &Settings) -> Finding {
-    let (managed, excluded): (Vec<&Name>, Vec<&Name>) = names.partition(|it| settings.is_managed(it));
+/// The subject of namespaces whose parent does not exist.
+const MISSING_PARENT: &str = "missing parent";
+
+/// Whether nothing is found, except namespaces without their parent that are being deleted.
+fn is_fine(findings: &[Finding]) -> bool {
+    findings.iter().all(|it| it.level == Level::Note && it.subject == MISSING_PARENT)
+}
+
+fn fine<'a>(structure: &Structure, names: impl Iterator<Item = &'a Name>, settings: &Settings) -> Finding {
+    let (mut managed, excluded): (Vec<&Name>, Vec<&Name>) = names.partition(|it| settings.is_managed(it));
+    // Those below a namespace that is being deleted without its parent are halted.
+    managed.retain(|name| structure.conditions(name).is_empty());
     let (managed, excluded) = (managed.len(), excluded.len());
     let others = match excluded {
         0 => String::new(),
@@ -82,8 +92,8 @@ fn partial(structure: &Structure, settings: &Settings) -> Vec<Finding> {
     findings.extend(anchors::check(structure, settings));
     let read = || structure.hierarchies.keys().filter(|name| !structure.hidden.contains(*name));
     let is_read = read().next().is_some();
-    if findings.is_empty() && is_read {
-        findings.push(fine(read(), settings));
+    if is_fine(&findings) && is_read {
+        findings.push(fine(structure, read(), settings));
     }
     if !is_read {
         findings.push(Finding::note(
@@ -108,10 +118,15 @@ fn check_structure(structure: &Structure, settings: &Settings, checks_anchors: b
     let mut cycles = BTreeSet::new();
     // The advice for one must hold for all.
     let mut orphans: BTreeMap<Orphaned<'_>, Vec<String>> = BTreeMap::new();
-    for name in structure.namespaces.keys().filter(|name| settings.is_managed(name)) {
+    let mut leaving: BTreeMap<&Name, Vec<String>> = BTreeMap::new();
+    for (name, namespace) in structure.namespaces.iter().filter(|(name, _)| settings.is_managed(name)) {
         if let Some(cycle) = forest.cycle(name) {
             cycles.insert(cycle);
         } else if let Some(parent) = forest.parent(name).filter(|parent| !forest.exists(parent)) {
+            if namespace.terminating {
+                leaving.entry(parent).or_default().push(name.to_string());
+                continue;
+            }
             let ancestor = former_ancestor(structure, parent, name);
             orphans
                 .entry((parent.clone(), structure.is_subnamespace(name), ancestor))
@@ -127,10 +142,20 @@ fn check_structure(structure: &Structure, settings: &Settings, checks_anchors: b
     for ((parent, ..), orphans) in orphans {
         let hint = for_all(&adoption(structure, &parent, &orphans[0]), &orphans);
         let text = format!("{parent} does not exist; it is the parent of {}", some(&orphans));
-        findings.push(Finding::wrong("missing parent", text, hint));
+        findings.push(Finding::wrong(MISSING_PARENT, text, hint));
     }
+    findings.extend(leaving.into_iter().map(|(parent, names)| gone_first(parent, &names)));
     findings.extend(reported(structure, settings, checks_anchors));
     findings
+}
+
+/// A parent that may have been deleted before these children: they need no other one, and `move` and `set` refuse them.
+fn gone_first(parent: &str, names: &[String]) -> Finding {
+    let are = if names.len() == 1 { "is" } else { "are" };
+    let text =
+        format!("{parent} does not exist; it is the parent of {}, which {are} being deleted", some(names));
+    let hint = format!("`kubectl hns describe {}` shows what the deletion waits for.", names[0]);
+    Finding { hint: Some(for_all(&hint, names)), ..Finding::note(MISSING_PARENT, text) }
 }
 
 /// The reasons that the checks above report already.
@@ -202,7 +227,6 @@ fn copies(wrong: &[Wrong], all: usize) -> Finding {
 mod tests {
     use forest::AnchorFact;
 
-    use super::super::Level;
     use super::super::remedies::holder;
     use super::super::tests::texts;
     use super::*;
@@ -242,6 +266,46 @@ mod tests {
         assert_eq!(anchors::check(&lost, &settings()), []);
     }
 
+    #[test]
+    fn a_namespace_that_is_being_deleted_may_lose_its_parent_first() {
+        let lines = [
+            "[s] s < gone",
+            "x < gone",
+            "y < gone",
+            "kid < s ! ActivitiesHalted (AncestorHaltActivities): s",
+        ];
+        let noted = |names: &str| {
+            format!("missing parent: gone does not exist; it is the parent of {names} being deleted")
+        };
+        let wrong = |names: &str| format!("missing parent: gone does not exist; it is the parent of {names}");
+        let checked = "trees: 1 namespace without conditions".to_owned();
+        let unread = "copies: not checked".to_owned();
+        for (lines, terminating, wanted) in [
+            (&lines[..3], &["s"][..], vec![wrong("x, y"), noted("s, which is")]),
+            (&lines[..3], &["x"], vec![wrong("y"), wrong("s"), noted("x, which is")]),
+            (
+                &lines[..2],
+                &["s", "x"],
+                vec![noted("s, x, which are"), "trees: 2 namespaces without conditions".into()],
+            ),
+            (&lines[..1], &["s"], vec![noted("s, which is"), checked.clone()]),
+            // Descendants are halted until the namespace is gone.
+            (&[lines[0], lines[3]], &["s"], vec![noted("s, which is"), checked]),
+        ] {
+            let mut structure = sketch(lines);
+            for name in terminating {
+                structure.namespaces.get_mut(*name).unwrap().terminating = true;
+            }
+            let found = partial(&structure, &settings());
+            let wanted: Vec<String> = wanted.into_iter().chain([unread.clone()]).collect();
+            assert_eq!(texts(&found), wanted);
+            let noted = found.iter().find(|it| it.text.contains("which")).unwrap();
+            assert_eq!(noted.level, Level::Note);
+            let hint = noted.hint.as_ref().unwrap();
+            assert!(hint.starts_with(&format!("`kubectl hns describe {}`", terminating[0])), "{hint}");
+        }
+    }
+
     /// A user who may read neither the missing namespace nor those above it.
     #[test]
     fn a_fault_above_what_a_user_may_read_is_reported() {
@@ -262,7 +326,8 @@ mod tests {
     fn only_what_was_read_is_called_checked() {
         let mut structure = sketch(&["a", "b < a"]);
         structure.hidden.insert("a".into());
-        assert_eq!(partial(&structure, &settings())[0], fine([Name::from("b")].iter(), &settings()));
+        let b = fine(&structure, [Name::from("b")].iter(), &settings());
+        assert_eq!(partial(&structure, &settings())[0], b);
         structure.hidden.insert("b".into());
         let found = partial(&structure, &settings());
         assert!(found.iter().all(|it| it.level == Level::Note), "{found:?}");
@@ -372,7 +437,8 @@ mod tests {
         assert_eq!(check_structure(&structure, &settings, false), []);
         assert_eq!(anchors::check(&structure, &settings), []);
         let text = |names: &[&str]| {
-            fine(names.iter().map(|it| Name::from(*it)).collect::<Vec<_>>().iter(), &settings).text
+            let names: Vec<Name> = names.iter().map(|it| Name::from(*it)).collect();
+            fine(&Structure::default(), names.iter(), &settings).text
         };
         assert_eq!(text(&["a", "b", "out"]), "2 namespaces without conditions; 1 is excluded");
         assert_eq!(text(&["a"]), "1 namespace without conditions");
