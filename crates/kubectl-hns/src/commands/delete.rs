@@ -1,20 +1,24 @@
 //! `delete`: deletes a subnamespace by deleting its anchor.
 
 mod consequences;
+mod messages;
 
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use hns_api::accurate::labels::PARENT;
-use hns_api::{SubnamespaceAnchor, annotations};
+use hns_api::SubnamespaceAnchor;
 use hns_cluster::api::Api;
 use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::DeleteParams;
 
 use tokio::time::{Instant, sleep};
 
 use self::consequences::Consequences;
+use self::messages::{
+    allowed_above, could_not, elsewhere, held, is_about_children, is_going, nothing_deleted, with_children,
+    with_state,
+};
+pub(super) use self::messages::{despite_children, names_permission, of_accurate, of_another};
 use super::hierarchy::{self, Edit};
 use super::{describe, set};
 use crate::cluster_preview::PERMANENT;
@@ -363,224 +367,5 @@ impl Deletion<'_> {
         })
         .await;
         outcome.map_err(|failure| if is_held { failure.with_hint(held(self.child)) } else { failure })
-    }
-}
-
-fn held(child: &str) -> String {
-    format!(
-        "The deletion goes on when nothing holds the namespace any more: `kubectl hns describe {child}` shows what it waits for."
-    )
-}
-
-/// Whether the deletion was refused because of namespaces below.
-fn is_about_children(problem: &Problem) -> bool {
-    problem.code() == 403 && names_permission(&problem.to_string())
-}
-
-/// Whether the reason of a refusal is that there are namespaces below.
-pub(super) fn names_permission(reason: &str) -> bool {
-    reason.contains("allowCascadingDeletion")
-}
-
-/// How to delete a namespace whose deletion is refused for this reason, which names the permission.
-pub(super) fn despite_children(name: &str, reason: &str) -> String {
-    // Of a subnamespace, the anchor is deleted.
-    if !reason.contains(" has subnamespaces, which ") {
-        return with_children(name);
-    }
-    format!(
-        "To delete the subnamespaces below as well: `kubectl hns set {name} -a`, then `kubectl delete namespace {name}`; full namespaces \
-         below stay, and lose their parent."
-    )
-}
-
-/// How to delete a subnamespace with children.
-fn with_children(name: &str) -> String {
-    format!(
-        "With -a (--allowCascadingDeletion) the subnamespaces below are deleted as well; full namespaces below stay, and lose their \
-         parent. This needs the right to update hierarchyconfigurations in {name}. Without it, first delete the subnamespaces below, and \
-         give the full namespaces below another parent: `kubectl hns set NAME --parent PARENT`."
-    )
-}
-
-fn allowed_above(child: &str, ancestor: &str) -> String {
-    format!("Cascading deletion for '{child}' is already allowed by {ancestor}, which is above it; unchanged")
-}
-
-/// What became of a deletion before which cascading deletion could not be allowed; `is_accepted` means that the API server accepts it as it
-/// is: there is nothing below, or an ancestor that the user may not read allows it.
-fn nothing_deleted(is_accepted: bool) -> &'static str {
-    if is_accepted {
-        "Nothing was deleted. Leave out -a: the API server accepts the deletion without it."
-    } else {
-        "Nothing was deleted."
-    }
-}
-
-/// The failure with what became of the permission that was given first.
-fn with_state(failure: Failure, child: &str, undone: bool) -> Failure {
-    let state = if undone {
-        format!("Cascading deletion on '{child}' is forbidden again.")
-    } else {
-        format!(
-            "Cascading deletion on '{child}' stays allowed; `kubectl hns set {child} -f` forbids it again."
-        )
-    };
-    failure.and_hint(&state)
-}
-
-/// HNC's message, without a blank line.
-fn could_not(child: &str, problem: &Problem) -> Failure {
-    let failure = Failure::new(format!("Could not delete subnamespace anchor.\nReason: {problem}"));
-    match problem.hint() {
-        Some(hint) => failure.with_hint(hint),
-        None if is_about_children(problem) => failure.with_hint(with_children(child)),
-        None => failure,
-    }
-}
-
-/// How to delete a sub-namespace of Accurate's API, which hns creates again as long as its `SubNamespace` exists.
-pub(super) fn of_accurate(child: &str, parent: &str) -> String {
-    format!(
-        "{child} is a sub-namespace of {parent} in Accurate's hierarchy: `kubectl accurate sub delete {child}` deletes it. If only \
-         the namespace is deleted, hns creates it again, empty."
-    )
-}
-
-pub(super) fn of_another(child: &str, holder: &str) -> String {
-    format!("{child} is a subnamespace of {holder}: use -n {holder}.")
-}
-
-/// Whose subnamespace a namespace is, by its annotation.
-fn holder(metadata: &ObjectMeta) -> Option<&str> {
-    let of = metadata.annotations.as_ref()?.get(annotations::SUBNAMESPACE_OF)?;
-    Some(&**of).filter(|it| !it.is_empty())
-}
-
-/// Whether the namespace is a subnamespace of `parent` that is being deleted.
-fn is_going(parent: &str, metadata: &ObjectMeta) -> bool {
-    metadata.deletion_timestamp.is_some() && holder(metadata) == Some(parent)
-}
-
-/// Where the child is instead, if the parent has no anchor for it; `found` is its namespace, if it exists, and `may_go` whether that may be
-/// deleted.
-fn elsewhere((parent, child): (&str, &str), found: Option<&ObjectMeta>, may_go: bool) -> String {
-    let Some(metadata) = found else {
-        return format!(
-            "There is no namespace {child}. `kubectl get subns -n {parent}` shows the subnamespaces of {parent}."
-        );
-    };
-    match holder(metadata) {
-        Some(holder) if holder == parent => {
-            format!(
-                "{child} is a subnamespace of {parent} without an anchor; `kubectl hns doctor` says what to do."
-            )
-        }
-        Some(holder) => of_another(child, holder),
-        None if let Some(above) = metadata.labels.as_ref().and_then(|all| all.get(PARENT)) => {
-            of_accurate(child, above)
-        }
-        None => {
-            let is = format!(
-                "{child} is not a subnamespace of {parent}, but a full namespace; see `kubectl hns describe {child}`."
-            );
-            let how = "Only `kubectl delete namespace` deletes it, with all its objects.";
-            if may_go { format!("{is} {how}") } else { is }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-    use k8s_openapi::jiff::Timestamp;
-
-    use super::*;
-
-    #[test]
-    fn where_the_child_is_instead_is_said() {
-        let of = |parent: Option<&str>| ObjectMeta {
-            annotations: parent.map(|it| [(annotations::SUBNAMESPACE_OF.to_owned(), it.to_owned())].into()),
-            ..ObjectMeta::default()
-        };
-        let below_accurate = ObjectMeta {
-            labels: Some([(PARENT.to_owned(), "shop".to_owned())].into()),
-            ..ObjectMeta::default()
-        };
-        for (found, said) in [
-            (None, "no namespace child. `kubectl get subns -n p`"),
-            (Some(of(None)), "a full namespace; see `kubectl hns describe child`"),
-            (Some(of(Some("other"))), "use -n other"),
-            (Some(of(Some("p"))), "without an anchor"),
-            (Some(below_accurate), "`kubectl accurate sub delete child` deletes it"),
-        ] {
-            let hint = elsewhere(("p", "child"), found.as_ref(), true);
-            assert!(hint.contains(said), "{hint}");
-        }
-        for may_go in [true, false] {
-            let hint = elsewhere(("p", "kube-system"), Some(&of(None)), may_go);
-            assert_eq!(hint.contains("`kubectl delete namespace`"), may_go, "{hint}");
-        }
-    }
-
-    #[test]
-    fn the_deletion_of_a_subnamespace_goes_on_without_its_anchor() {
-        for (of, is_terminating, wanted) in [
-            (Some("p"), true, true),
-            (Some("p"), false, false),
-            (Some("other"), true, false),
-            (Some(""), true, false),
-            (None, true, false),
-        ] {
-            let metadata = ObjectMeta {
-                annotations: of.map(|it| [(annotations::SUBNAMESPACE_OF.to_owned(), it.to_owned())].into()),
-                deletion_timestamp: is_terminating.then_some(Time(Timestamp::UNIX_EPOCH)),
-                ..ObjectMeta::default()
-            };
-            assert_eq!(is_going("p", &metadata), wanted, "{of:?} {is_terminating}");
-        }
-    }
-
-    #[test]
-    fn each_form_is_deleted_in_its_own_way() {
-        for (reason, hint) in [
-            (
-                "the subnamespace \"x\" has children; set spec.allowCascadingDeletion",
-                "With -a (--allowCascadingDeletion) ",
-            ),
-            (
-                "namespace \"x\" has subnamespaces, which would be deleted with it: y; set spec.allowCascadingDeletion",
-                "To delete the subnamespaces below as well: `kubectl hns set x -a`, then `kubectl delete namespace x`; ",
-            ),
-        ] {
-            assert!(names_permission(reason) && despite_children("x", reason).starts_with(hint), "{reason}");
-        }
-    }
-
-    #[test]
-    fn a_permission_that_is_not_needed_is_left_out() {
-        for (is_accepted, wanted) in [(true, true), (false, false)] {
-            let said = nothing_deleted(is_accepted);
-            assert!(said.starts_with("Nothing was deleted."), "{said}");
-            assert_eq!(said.contains("Leave out -a"), wanted, "{said}");
-        }
-        let line = allowed_above("eb", "ea");
-        assert_eq!(
-            line,
-            "Cascading deletion for 'eb' is already allowed by ea, which is above it; unchanged"
-        );
-    }
-
-    #[test]
-    fn a_failure_says_what_became_of_the_permission() {
-        let failed = || Failure::new("no").with_hint("try again");
-        assert_eq!(
-            with_state(failed(), "x", false).hint.unwrap(),
-            "try again\nCascading deletion on 'x' stays allowed; `kubectl hns set x -f` forbids it again."
-        );
-        assert_eq!(
-            with_state(Failure::new("no"), "x", true).hint.unwrap(),
-            "Cascading deletion on 'x' is forbidden again."
-        );
     }
 }
