@@ -3,6 +3,7 @@
 //! `kubectl accurate`.
 
 mod admission;
+mod awaited;
 mod decisions;
 mod document;
 mod dry_run;
@@ -52,8 +53,8 @@ pub(crate) struct ClusterPreview<'a> {
     is_whole: bool,
     /// Whether that is so, and the settings are known, so that what the controller has left to do is known, too.
     knows_the_present: bool,
-    /// The namespaces whose hierarchy the user may not read.
-    hidden_hierarchies: BTreeSet<Name>,
+    /// The namespaces and hierarchies as they were read.
+    structure: Structure,
     /// The namespaces in which the user may not read all objects of propagated kinds.
     unread: BTreeSet<Name>,
     /// What is uncertain about the settings, which the decisions depend on, as a note for the user.
@@ -169,11 +170,10 @@ impl<'a> ClusterPreview<'a> {
         let loaded = Box::pin(load(session, seen, &configured, all, &within)).await?;
         // What cannot be listed is noted where the preview needs it.
         if loaded.structure.is_whole {
-            notes.extend(loaded.structure.notes);
+            notes.extend(loaded.structure.notes.iter().cloned());
         }
         // Without the configuration, the limits of trees are not known.
         let is_whole = loaded.structure.is_whole && configured.is_known && lacking.is_empty();
-        let hidden_hierarchies = loaded.structure.hidden;
         let unread = loaded.unread.into_values().flatten().collect();
         let id_of = |kind: &Kind| loaded.forest.kind_named(&kind.group, &kind.kind);
         let whole = kinds.iter().filter_map(id_of).collect();
@@ -189,7 +189,7 @@ impl<'a> ClusterPreview<'a> {
             unreadable,
             is_whole,
             knows_the_present: is_whole && knows_settings,
-            hidden_hierarchies,
+            structure: loaded.structure,
             unread,
             settings_note,
             notes,
@@ -208,6 +208,11 @@ impl<'a> ClusterPreview<'a> {
     /// The current forest of the preview.
     pub(crate) fn forest(&self) -> &Forest {
         self.preview.forest()
+    }
+
+    /// The namespaces and hierarchies as they were read.
+    pub(crate) fn structure(&self) -> &Structure {
+        &self.structure
     }
 
     /// Whether the user may not read the namespace.
@@ -229,6 +234,9 @@ impl<'a> ClusterPreview<'a> {
         let limited: Vec<_> = moving.into_iter().map(|it| (it, self.forest().quotas_over(it))).collect();
         let mut decisions = self.change_until_refused(intents, first).await?;
         self.name_what_is_hidden(&mut decisions);
+        if !self.structure.is_whole && !decisions.iter().any(Decision::is_refusal) {
+            self.lacking.extend(awaited::lacking(self.session, intents).await);
+        }
         let is_restless = self.preview.is_restless();
         if is_restless {
             self.notes.push("not all effects could be determined".into());
@@ -236,11 +244,11 @@ impl<'a> ClusterPreview<'a> {
         let mut outcome = self.preview.outcome();
         self.notes.extend(present.leave_out_of(&mut outcome));
         let overridable = intents.iter().flat_map(|it| self.overridable(it)).collect();
-        let unknown = unknown(&self.hidden, &self.hidden_hierarchies, &self.lacking);
+        let unknown = unknown(&self.hidden, &self.structure.hidden, &self.lacking);
         let pending = (self.knows_the_present && unknown.is_none()).then_some(present.pending);
         let is_partial = is_restless || unknown.is_some();
-        let Self { preview, mut notes, settings_note, hidden_hierarchies, mut unread, .. } = self;
-        unread.extend(hidden_hierarchies);
+        let Self { preview, mut notes, settings_note, structure, mut unread, .. } = self;
+        unread.extend(structure.hidden);
         notes.extend(unknown);
         let over = |(name, before): &(&Name, Vec<_>)| {
             uncounted(name, before, &preview.forest().quotas_over(name), &outcome)
@@ -309,7 +317,7 @@ impl<'a> ClusterPreview<'a> {
     /// The labels and annotations of an anchor that namespaces above may override, whose hierarchy the user may not read.
     fn overridable(&self, intent: &Intent) -> Vec<(Name, Box<str>)> {
         let Intent::CreateAnchor { parent, child, labels, annotations } = intent else { return Vec::new() };
-        if !self.forest().ancestry(parent).iter().any(|it| self.hidden_hierarchies.contains(it)) {
+        if !self.forest().ancestry(parent).iter().any(|it| self.structure.hidden.contains(it)) {
             return Vec::new();
         }
         labels.iter().chain(annotations.iter()).map(|(key, _)| (child.clone(), key.into())).collect()

@@ -9,7 +9,7 @@ pub(crate) mod text;
 use std::collections::BTreeSet;
 
 use forest::hnc::external_manager;
-use forest::{Forest, Name};
+use forest::{Forest, Name, Settings};
 use serde::Serialize;
 
 use crate::lines::printable;
@@ -127,12 +127,22 @@ enum Health {
 impl Node {
     /// The name with the words that follow it in a drawing.
     pub(crate) fn title(&self) -> String {
-        let excluded = if self.excluded { " [excluded]" } else { "" };
+        let excluded = self.exclusion();
         let external = if self.external_manager.is_some() { " [external]" } else { "" };
         let terminating = if self.terminating { " [terminating]" } else { "" };
         let omitted =
             if self.omitted == 0 { String::new() } else { format!(" [{} more below]", self.omitted) };
         format!("{}{excluded}{external}{terminating}{omitted}", self.name)
+    }
+
+    /// What follows the name if the namespace is excluded.
+    pub(crate) fn exclusion(&self) -> &'static str {
+        if self.excluded { " [excluded]" } else { "" }
+    }
+
+    /// Marks the namespaces that the settings exclude.
+    pub(crate) fn exclude(&mut self, settings: &Settings) {
+        self.each(&mut |node| node.excluded = !settings.is_managed(&node.name));
     }
 
     /// Changes this node and all nodes below it.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use forest::hnc;
 use forest::{AnchorFact, Condition, Fact, Forest, HierarchyFact, Name, NamespaceFact, Settings, Version};
+use hns_api::conditions::activities_halted::PARENT_MISSING;
 use hns_api::{HierarchyConfiguration, SubnamespaceAnchor, annotations, names};
 use hns_cluster::api::Api;
 use hns_cluster::ingest;
@@ -45,9 +46,30 @@ impl Structure {
         self.hierarchies.get(name).map_or(&[], |it| &it.status.conditions)
     }
 
-    /// Whether one of these conditions has this reason.
-    pub(crate) fn reports(&self, name: &str, reason: &str) -> bool {
-        self.conditions(name).iter().any(|it| &*it.reason == reason)
+    /// The parent of the namespace in this forest, if the controller reports that it does not exist. A report about another parent is an old one.
+    fn missing_parent<'a>(&self, forest: &'a Forest, name: &str) -> Option<&'a Name> {
+        let parent = forest.parent(name)?;
+        let quoted = format!("{parent:?}");
+        let is_about = |it: &Condition| &*it.reason == PARENT_MISSING && it.message.contains(&quoted);
+        self.conditions(name).iter().any(is_about).then_some(parent)
+    }
+
+    /// Removes the namespaces of which nothing could be read, and which the controller reports as missing parents. To a user who may
+    /// not read a namespace, the API server does not say that it does not exist.
+    fn remove_missing_parents(&mut self) {
+        let forest = self.forest();
+        let missing = self.hierarchies.keys().filter_map(|name| self.missing_parent(&forest, name));
+        let missing: BTreeSet<&Name> = missing.filter(|name| !self.has_read(name)).collect();
+        for name in missing {
+            self.hierarchies.remove(name);
+            self.hidden.remove(name);
+        }
+    }
+
+    /// Whether the namespace or its hierarchy could be read.
+    fn has_read(&self, name: &str) -> bool {
+        let has_hierarchy = self.hierarchies.get(name).is_some_and(|it| !it.version.uid.is_empty());
+        has_hierarchy || self.namespaces.contains_key(name)
     }
 
     /// Whether the namespace is annotated as a subnamespace or, if it cannot be read, has an anchor.

@@ -124,6 +124,8 @@ fn namespaces(settings: &RegistrationSettings) -> Entry {
 /// The names of missing parents: who creates a namespace of such a name controls the namespaces that wait for it. The names are
 /// literals, so that the API server refuses them while no webhook answers, and calls no webhook for other names. The webhook
 /// above judges new namespaces with our keys: of two reviews of one change of parent, each would be told to wait for the other.
+///
+/// `kubectl hns plan` reads the list, too: who may not list namespaces learns from it that some wait for a new one.
 fn awaited_namespaces(settings: &RegistrationSettings) -> Entry {
     let is_awaited = if settings.awaited.len() > MANY_NAMES {
         managed(settings, NEW_NAME)

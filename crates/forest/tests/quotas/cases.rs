@@ -263,7 +263,8 @@ fn the_annotation_for_people_names_the_quota_with_the_least_left_and_changes_rar
         // Nothing left is always shown, and so is the end of that.
         (90, 10, "pods: top/pods, 0% of 100 left"),
         (89, 10, "pods: top/pods, 1% of 100 left"),
-        (50, 50, "pods: top/pods, 0% of 100 left"),
+        // Nothing is left of both: the smaller one is named, which the derived quota has.
+        (50, 50, "pods: team/pods, 0% of 50 left"),
     ] {
         let used = [("top", in_top), ("team", in_team)];
         let facts: Vec<_> =

@@ -10,6 +10,7 @@ pub(crate) mod plan;
 pub(crate) mod relocation;
 pub(crate) mod sub;
 
+use forest::Settings;
 use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE_ROOT, TYPE_TEMPLATE};
 
 use self::place::Place;
@@ -82,8 +83,11 @@ fn no_sub_namespace(name: &str, place: &Place, hint: Option<&str>) -> Failure {
     }
 }
 
-/// A note that the namespace is in HNC's hierarchy.
-fn note_on_hnc(name: &str, place: &Place) -> Option<String> {
+/// A note that the namespace is in no hierarchy, or in HNC's; `settings` are those that exclude namespaces.
+fn note_on_place(name: &str, place: &Place, settings: Option<&Settings>) -> Option<String> {
+    if let Some(why) = settings.and_then(|it| it.unmanaged(name)) {
+        return Some(labels::in_no_hierarchy(name, &why));
+    }
     let shown =
         format!("{name} is in HNC's hierarchy, which is not shown here: see `kubectl hns describe {name}`");
     place.is_in_hnc.then_some(shown)
@@ -98,4 +102,27 @@ fn failed(what: impl std::fmt::Display, problem: &Problem) -> Failure {
         ));
     }
     failure
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_excluded_namespace_is_in_no_hierarchy() {
+        const EXCLUDED: &str = "namespace out is excluded by excludedNamespaces in the settings of hns, so it is in no hierarchy";
+        let settings = Settings::new("home", ["out"], ".*").unwrap();
+        for (name, settings, is_in_hnc, wanted) in [
+            ("n", Some(&settings), false, ""),
+            ("n", Some(&settings), true, "n is in HNC's hierarchy, "),
+            ("out", Some(&settings), false, EXCLUDED),
+            ("out", Some(&settings), true, EXCLUDED),
+            ("out", None, true, "out is in HNC's hierarchy, "),
+            ("out", None, false, ""),
+        ] {
+            let note = note_on_place(name, &Place { is_in_hnc, ..Place::default() }, settings);
+            let note = note.unwrap_or_default();
+            assert!(note.is_empty() == wanted.is_empty() && note.starts_with(wanted), "{name}: {note}");
+        }
+    }
 }

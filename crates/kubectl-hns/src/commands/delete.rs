@@ -14,6 +14,7 @@ use kube::api::DeleteParams;
 use tokio::time::{Instant, sleep};
 
 use self::consequences::Consequences;
+pub(super) use self::consequences::stays;
 use self::messages::{
     allowed_above, could_not, elsewhere, held, is_about_children, is_going, nothing_deleted, with_children,
     with_state,

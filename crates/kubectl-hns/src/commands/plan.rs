@@ -99,9 +99,7 @@ async fn hint(command: &Command, refused: &Document, session: &Session) -> Resul
             Ok(parent_to_name(namespace, found.ok().map(|it| it.metadata).as_ref()))
         }
         Command::Set(properties) if properties.request()?.changes_parent() => {
-            let name = &*properties.namespace;
-            let parent = set::subnamespace_of(session, name).await;
-            Ok(parent.map(|parent| set::is_subnamespace(name, &parent)))
+            Ok(set::other_way(session, &properties.namespace).await)
         }
         Command::Create(create::Child { name, .. }) => {
             let reason = refused.verdict.message.as_deref().unwrap_or_default();
@@ -246,6 +244,9 @@ async fn delete(arguments: &Delete, session: &Session) -> Result<Planned, Failur
     let holder = named.map(Name::from).filter(|parent| forest.has_anchor(parent, name));
     let above = || forest.parent(name).filter(|parent| may_be_sub && forest.has_anchor(parent, name));
     let holder = holder.or_else(|| above().cloned());
+    let stays = holder
+        .as_deref()
+        .and_then(|parent| delete::stays((parent, name), cluster_preview.structure(), forest.settings()));
     if let Some(parent) = holder {
         change.push(format!("The subnamespace anchor {name} in {parent} would be deleted"));
         intents.push(Intent::DeleteAnchor { parent, child: name.into() });
@@ -255,6 +256,9 @@ async fn delete(arguments: &Delete, session: &Session) -> Result<Planned, Failur
     }
     let note = below_accurate(cluster_preview.forest(), name);
     let mut result = cluster_preview.try_all(&intents).await?;
+    // What is refused has no effect.
+    let is_refused = result.decisions.iter().any(Decision::is_refusal);
+    result.notes.extend(stays.filter(|_| !is_refused));
     if let Some(note) = note {
         result.notes.push(note);
         // The objects that Accurate propagates are not read here.

@@ -1,6 +1,7 @@
 //! `set`: sets the parent of a namespace and whether cascading deletion is allowed.
 
 use clap::Args;
+use forest::Settings;
 use hns_api::annotations;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::DynamicObject;
@@ -11,7 +12,7 @@ use crate::flags::{True, only_true};
 use crate::session::Session;
 use crate::user_rights;
 use crate::wait::WaitArgs;
-use crate::{Failure, Terminal};
+use crate::{Failure, Terminal, published};
 
 /// Set the parent of a namespace, or whether subnamespaces may be deleted with it.
 #[derive(Debug, Args)]
@@ -110,11 +111,8 @@ async fn change(
     if let Err(problem) = hierarchy::write(session, name, object, &outcome.edit, false).await {
         let failure = could_not(name, &problem);
         let is_about_parent = outcome.edit.parent.is_some() && problem.is_refusal();
-        let parent = if is_about_parent { subnamespace_of(session, name).await } else { None };
-        return Err(match parent {
-            Some(parent) => failure.with_hint(is_subnamespace(name, &parent)),
-            None => failure,
-        });
+        let hint = if is_about_parent { other_way(session, name).await } else { None };
+        return Err(Failure { hint: hint.or(failure.hint), ..failure });
     }
     terminal.line(&updated(name, outcome.changes));
     Ok(())
@@ -159,12 +157,21 @@ pub(super) async fn subnamespace_of(session: &Session, name: &str) -> Option<Str
     found.metadata.annotations?.remove(annotations::SUBNAMESPACE_OF)
 }
 
-pub(super) fn is_subnamespace(name: &str, parent: &str) -> String {
-    format!(
+/// What to do instead of setting the parent, if the namespace is a subnamespace.
+pub(super) async fn other_way(session: &Session, name: &str) -> Option<String> {
+    let parent = subnamespace_of(session, name).await?;
+    let (settings, _) = published::settings(session).await;
+    is_subnamespace(name, &parent, &settings)
+}
+
+/// An excluded namespace cannot be moved or converted either.
+fn is_subnamespace(name: &str, parent: &str, settings: &Settings) -> Option<String> {
+    let hint = format!(
         "{name} is a subnamespace of {parent}. `kubectl hns move {name} --to PARENT` moves it below another parent; \
          `kubectl hns convert {name} --to full` makes it a full namespace, whose parent can be set. Both need the right to update \
          the namespace."
-    )
+    );
+    settings.is_managed(name).then_some(hint)
 }
 
 pub(super) fn could_not(name: &str, problem: &crate::failure::Problem) -> Failure {
@@ -312,6 +319,17 @@ mod tests {
             updated("n", 2),
             "Succesfully updated 2 properties of the hierarchical configuration of n"
         );
+    }
+
+    #[test]
+    fn an_excluded_subnamespace_has_no_other_way() {
+        let settings = Settings::new("home", ["out"], "[^x].*").unwrap();
+        for (name, is_told) in [("n", true), ("out", false), ("x1", false), ("home", false)] {
+            let hint = is_subnamespace(name, "p", &settings);
+            assert_eq!(hint.is_some(), is_told, "{name}: {hint:?}");
+        }
+        let hint = is_subnamespace("n", "out", &settings).unwrap();
+        assert!(hint.starts_with("n is a subnamespace of out. `kubectl hns move n --to PARENT` "), "{hint}");
     }
 
     #[test]

@@ -149,7 +149,7 @@ async fn read(arguments: &Arguments, session: &Session) -> Result<(Vec<Node>, Ve
     let (settings, note) = published::settings(session).await;
     notes.extend(note.filter(|note| !notes.contains(note)));
     for tree in &mut trees {
-        tree.each(&mut |node| node.excluded = !settings.is_managed(&node.name));
+        tree.exclude(&settings);
     }
     for root in arguments.roots.iter().filter_map(|it| structure.namespaces.get(&**it)) {
         notes.extend(accurate_trees::note(session, root, "accurate list").await);

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use forest::{AnchorFact, HierarchyFact, Name};
 use futures::future::join_all;
-use hns_api::conditions::activities_halted::PARENT_MISSING;
 use hns_api::{anchor_states, annotations, labels};
 
 use super::{Extent, NamespaceRead, Structure, read_namespace, unreadable};
@@ -76,11 +75,9 @@ impl View {
         while let Some(name) = next.filter(|name| !self.structure.hierarchies.contains_key(name)) {
             self.add(read_namespace(session, &name).await, start)?;
             // A user who may not read namespaces cannot see that the parent does not exist, but the controller reports it.
-            next = if self.structure.reports(&name, PARENT_MISSING) {
-                None
-            } else {
-                self.structure.forest().parent(&name).cloned()
-            };
+            let forest = self.structure.forest();
+            let is_missing = self.structure.missing_parent(&forest, &name).is_some();
+            next = forest.parent(&name).filter(|_| !is_missing).cloned();
         }
         Ok(())
     }
@@ -175,6 +172,7 @@ impl View {
             starts.join(", ")
         ));
         structure.hidden = hidden.into_keys().collect();
+        structure.remove_missing_parents();
         if !structure.hidden.is_empty() {
             let hidden: Vec<&str> = structure.hidden.iter().map(|it| &**it).collect();
             structure.notes.push(format!(
@@ -192,6 +190,7 @@ mod tests {
 
     use super::*;
     use crate::failure::Problem;
+    use crate::structure::tests::sketch;
 
     fn forbidden() -> Problem {
         let message = "x is forbidden: User \"u\" cannot get";
@@ -229,5 +228,35 @@ mod tests {
         assert_eq!(structure.forest().ancestry("leaf").join(" "), "leaf mid top");
         assert!(structure.forest().has_anchor("mid", "leaf"), "a subnamespace has an anchor");
         assert!(structure.notes[1].contains("leaf, mid, top"), "{:?}", structure.notes);
+    }
+
+    /// `leaf` names `gone`, and its labels still say that `gone` was below `top`.
+    #[test]
+    fn a_parent_that_is_reported_as_missing_does_not_exist() {
+        let missing = "ActivitiesHalted (ParentMissing): The parent \"gone\" does not exist";
+        let other = "ActivitiesHalted (ParentMissing): The parent \"old\" does not exist";
+        let halted = "ActivitiesHalted (InCycle): Namespace is a member of the cycle: \"gone\"";
+        for (condition, gone_is_read, wanted) in [
+            (missing, false, "leaf gone"),
+            (missing, true, "leaf gone top"),
+            (other, false, "leaf gone top"),
+            (halted, false, "leaf gone top"),
+        ] {
+            let structure = sketch(&["top", &format!("leaf < gone ! {condition}")]);
+            let mut view = View { structure, ..View::default() };
+            view.parents.insert("gone".into(), "top".into());
+            let namespace = if gone_is_read {
+                Ok(NamespaceFact { name: "gone".into(), ..Default::default() })
+            } else {
+                Err(forbidden())
+            };
+            let (hierarchy, anchors) = (Err(forbidden()), Err(forbidden()));
+            view.add(NamespaceRead { name: "gone".into(), namespace, hierarchy, anchors }, "gone").unwrap();
+            let structure = view.into_structure(&["leaf".into()], true, "namespaces");
+            let is_there = wanted.ends_with("top");
+            assert_eq!(structure.forest().ancestry("leaf").join(" "), wanted, "{condition}");
+            assert_eq!(structure.hidden.contains("gone"), is_there, "{condition}");
+            assert_eq!(structure.notes.len() == 2, is_there, "{:?}", structure.notes);
+        }
     }
 }

@@ -54,17 +54,20 @@ pub(super) fn shows_other_limits(old: &QuotaFact, new: &QuotaFact) -> bool {
     all(old) != all(new)
 }
 
-/// The value that the annotation for people should have: for each resource the quota that has about the least left, and how much
-/// that is, according to its status. `hard` has the limited resources. An entry of `shown` that is nearly right stays.
+/// The value that the annotation for people should have: for each resource the quota that has about the least left, of several such the
+/// one with the smallest limit, and how much that is, according to its status. `hard` has the limited resources. An entry of `shown` that is nearly right stays.
 pub(crate) fn limits_text(forest: &Forest, quotas: &[Placed<'_>], hard: &Resources, shown: &str) -> Box<str> {
     let mut text = String::new();
     for name in hard.keys() {
         let limits = quotas.iter().filter_map(|(at, quota)| Some((*at, *quota, *quota.hard.get(name)?)));
         // Like everything that is shown, this changes with the steps alone.
         let rest = |(_, quota, limit): &(Id, &QuotaFact, Quantity)| {
-            limit.as_f64() * f64::from(steps(quota, name, *limit))
+            (limit.as_f64() * f64::from(steps(quota, name, *limit)), limit.as_f64())
         };
-        let least = limits.min_by(|one, other| rest(one).total_cmp(&rest(other)));
+        let least = limits.min_by(|one, other| {
+            let (one, other) = (rest(one), rest(other));
+            one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1))
+        });
         let Some((at, quota, limit)) = least else { continue };
         let percent = left(quota, name, limit).percent_of(limit).max(0);
         let beginning = format!("{name}: {}, ", full_name(forest.name(at), &quota.name));

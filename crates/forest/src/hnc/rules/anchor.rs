@@ -311,9 +311,18 @@ impl Review<'_> {
         {
             return Ok(());
         }
+        let is_going = |it: &&Id| self.forest.is_terminating(self.forest.name(**it));
+        let (going, children): (Vec<&Id>, Vec<&Id>) = self.forest.downstream(id).iter().partition(is_going);
         let is_sub = |it: &&Id| self.forest.subnamespace_of(**it).is_some();
-        let (subs, full): (Vec<&Id>, Vec<&Id>) = self.forest.downstream(id).iter().partition(is_sub);
+        let (subs, full): (Vec<&Id>, Vec<&Id>) = children.iter().copied().partition(is_sub);
         let listed = |ids: &[&Id]| listed(&ids.iter().map(|id| self.forest.name(**id)).collect());
+        if children.is_empty() && !self.forest.has_waiting_anchors(id) {
+            return Err(Denial::forbidden(format!(
+                "the subnamespace {child:?} has children, which are being deleted: {}; try again when they are gone",
+                listed(&going)
+            ))
+            .into());
+        }
         let with = match (&*subs, &*full) {
             ([], []) => " with its subnamespaces".to_owned(),
             ([], _) => String::new(),

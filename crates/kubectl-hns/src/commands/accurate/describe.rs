@@ -14,7 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DynamicObject, ListParams};
 
 use super::place::{self, Place};
-use super::{ENABLE, failed, note_on_hnc};
+use super::{ENABLE, failed, labels, note_on_place};
 use crate::failure::{Done, Problem};
 use crate::lines::{Lines, printable};
 use crate::session::Session;
@@ -57,7 +57,7 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
         None => None,
     };
     terminal.print(&head(name, &place, count));
-    if let Some(note) = note_on_hnc(name, &place) {
+    if let Some(note) = note_on_place(name, &place, labels::settings(session).await.as_ref()) {
         terminal.note(&note);
     }
     let watches = watches((session, terminal), arguments).await?;

@@ -1,7 +1,7 @@
 //! `namespace set-type`, `template set` and `template unset`: set and remove a label of a namespace.
 
 use clap::Args;
-use forest::Unmanaged;
+use forest::{Settings, Unmanaged};
 use hns_api::accurate::labels::{TYPE_ROOT, TYPE_TEMPLATE};
 
 use super::place::{self, Mode, Place};
@@ -77,12 +77,22 @@ pub(super) async fn excluded(session: &Session, namespace: &str) -> Option<Unman
     published::settings(session).await.0.unmanaged(namespace)
 }
 
+/// The settings that exclude namespaces, where hns serves Accurate's API. They do not apply to Accurate itself.
+pub(super) async fn settings(session: &Session) -> Option<Settings> {
+    match published::accurate(session).await {
+        Ok(Some(_)) => Some(published::settings(session).await.0),
+        _ => None,
+    }
+}
+
+pub(super) fn in_no_hierarchy(namespace: &str, why: &Unmanaged) -> String {
+    format!("namespace {namespace} {why}, so it is in no hierarchy")
+}
+
 /// No webhook judges requests about excluded namespaces, and the label would have no effect.
 pub(super) async fn refuse_excluded(session: &Session, namespace: &str) -> Done {
     match excluded(session, namespace).await {
-        Some(why) => {
-            Err(Failure::new(format!("Error: namespace {namespace} {why}, so it is in no hierarchy")))
-        }
+        Some(why) => Err(Failure::new(format!("Error: {}", in_no_hierarchy(namespace, &why)))),
         None => Ok(()),
     }
 }

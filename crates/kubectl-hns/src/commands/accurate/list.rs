@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::ListParams;
 
 use super::place::Place;
-use super::{failed, note_on_hnc};
+use super::{failed, labels, note_on_place};
 use crate::commands::tree::{Form, drawn};
 use crate::failure::Done;
 use crate::lines::Lines;
@@ -41,7 +41,13 @@ pub(super) async fn run(arguments: &Arguments, edges: Edges, session: &Session, 
     let listed = session.list_metadata(&session.all::<Namespace>(), &ListParams::default()).await;
     let listed = listed.map_err(|problem| failed("namespaces cannot be listed", &problem))?;
     let namespaces: Vec<ObjectMeta> = listed.into_iter().map(|it| it.metadata).collect();
-    let trees = trees(&namespaces, edges, arguments.root.as_deref())?;
+    let mut trees = trees(&namespaces, edges, arguments.root.as_deref())?;
+    let settings = labels::settings(session).await;
+    if let Some(settings) = &settings {
+        for tree in &mut trees {
+            tree.exclude(settings);
+        }
+    }
     if trees.is_empty() {
         terminal.note(&format!("no namespace has the label {TYPE}={}", edges.top));
     }
@@ -50,7 +56,9 @@ pub(super) async fn run(arguments: &Arguments, edges: Edges, session: &Session, 
         form => terminal.print(&drawn(&trees, form, terminal)?),
     }
     let root = namespaces.iter().find(|it| arguments.root.is_some() && it.name == arguments.root);
-    let note = root.zip(arguments.root.as_deref()).and_then(|(it, name)| note_on_hnc(name, &Place::of(it)));
+    let note = root
+        .zip(arguments.root.as_deref())
+        .and_then(|(it, name)| note_on_place(name, &Place::of(it), settings.as_ref()));
     if let Some(note) = note {
         terminal.note(&note);
     }
@@ -118,14 +126,14 @@ impl<'a> Namespaces<'a> {
     }
 }
 
-/// The trees as Accurate's plugin draws them: the namespaces at the top have branches, too.
+/// The trees as Accurate's plugin draws them: the namespaces at the top have branches, too. Only excluded namespaces are marked.
 fn text(trees: &[Node]) -> String {
     fn level(nodes: &[Node], indent: &str, text: &mut String) {
         let last = nodes.len().saturating_sub(1);
         for (place, node) in nodes.iter().enumerate() {
             let (branch, more) =
                 if place == last { ("└── ", "    ") } else { ("├── ", "│   ") };
-            text.line(format!("{indent}{branch}{}", node.name));
+            text.line(format!("{indent}{branch}{}{}", node.name, node.exclusion()));
             level(&node.children, &format!("{indent}{more}"), text);
         }
     }
@@ -136,6 +144,10 @@ fn text(trees: &[Node]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use forest::Settings;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use k8s_openapi::jiff::Timestamp;
+
     use super::super::{OF_ROOTS, OF_TEMPLATES};
     use super::*;
 
@@ -174,6 +186,22 @@ mod tests {
         assert_eq!(drawing(&WORLD, OF_ROOTS, None), wanted);
         assert_eq!(drawing(&WORLD, OF_TEMPLATES, None), "└── t\n    ├── b\n    └── u\n");
         assert_eq!(drawing(&[], OF_ROOTS, None), "");
+    }
+
+    #[test]
+    fn only_excluded_namespaces_are_marked() {
+        let settings = Settings::new("home", ["a-1"], "[^b].*").unwrap();
+        let mut namespaces = namespaces(&WORLD);
+        namespaces[2].deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+        let mut trees = trees(&namespaces, OF_ROOTS, None).unwrap();
+        for tree in &mut trees {
+            tree.exclude(&settings);
+        }
+        let wanted = "├── a\n│   ├── a-1 [excluded]\n│   │   └── a-1-x\n│   └── a-2\n└── b [excluded]\n";
+        assert_eq!(text(&trees), wanted);
+        let data = serde_json::to_value(&trees).unwrap();
+        assert_eq!(data[0]["children"][0]["excluded"], true);
+        assert_eq!(data[0].get("excluded"), None);
     }
 
     #[test]

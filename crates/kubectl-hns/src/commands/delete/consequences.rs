@@ -63,7 +63,11 @@ pub(super) async fn read(
 }
 
 /// Why the namespace of the anchor is not deleted with it, as a note; `None` if it is, or if there is none.
-fn stays((parent, child): (&str, &str), structure: &Structure, settings: &Settings) -> Option<String> {
+pub(in crate::commands) fn stays(
+    (parent, child): (&str, &str),
+    structure: &Structure,
+    settings: &Settings,
+) -> Option<String> {
     let namespace = structure.namespaces.get(child);
     if namespace.map_or(structure.is_whole, |it| it.terminating) {
         return None;

@@ -280,8 +280,19 @@ fn row_6_an_anchor_goes_with_its_leaf() {
         &["\"c\" has children; set spec.allow", "to delete it; these full", "PARENT): \"x\""];
     const BOTH: &[&str] =
         &["to delete it with these subnamespaces: \"x\"; these full namespaces would stay", "): \"y\""];
+    const GOING: &[&str] =
+        &["\"c\" has children, which are being deleted: \"x\"; try again when they are gone"];
     check_all([
         ("a leaf", "p, c<p", delete("p", "c"), vec![], Allowed),
+        ("with a child that goes", "p, c<p, x!:c", delete("p", "c"), vec![], Denied(Forbidden, GOING)),
+        (
+            "with one that goes and one that stays",
+            "p, c<p, x:c, y!:c",
+            delete("p", "c"),
+            vec![],
+            Denied(Forbidden, FULL),
+        ),
+        ("with one that goes, if it is allowed", "p, c+<p, x!:c", delete("p", "c"), vec![], Allowed),
         ("with a full child", "p, c<p, x:c", delete("p", "c"), vec![], Denied(Forbidden, FULL)),
         ("with both", "p, c<p, x<c, y:c", delete("p", "c"), vec![], Denied(Forbidden, BOTH)),
         ("with a subnamespace", "p, c<p, x<c", delete("p", "c"), vec![], Denied(Forbidden, HAS_CHILDREN)),
