@@ -211,8 +211,14 @@ impl From<&ObjectExplanation> for ObjectState {
         let (state, from, why) = judged(answer);
         let from = from.map(ToString::to_string);
         let refused = answer.refused.as_ref().map(|it| {
-            let waits = *it.reason == *Reason::QuotaNotInForce.as_str();
-            format!("{}: {}", if waits { "it waits" } else { "the API server refused it" }, it.message)
+            let what = if !it.is_certain {
+                "the API server refused writes in this namespace: perhaps this one, or one that must come first"
+            } else if *it.condition.reason == *Reason::QuotaNotInForce.as_str() {
+                "it waits"
+            } else {
+                "the API server refused it"
+            };
+            format!("{what}: {}", it.condition.message)
         });
         let why = [why, refused].into_iter().flatten().collect::<Vec<_>>().join("; ");
         let sees_all = answer.unseen.is_empty() && answer.unseen_roles.is_empty();
@@ -346,7 +352,7 @@ fn stops(answer: &ObjectExplanation) -> String {
 fn blocked(answer: &ObjectExplanation, why: &Untouched) -> (State, Option<&'static Name>, Option<String>) {
     let kind_decides = matches!(
         why,
-        Untouched::Ignored | Untouched::NotConfigured | Untouched::NotInForce(_) | Untouched::Structure
+        Untouched::Ignored | Untouched::NotConfigured | Untouched::NotInForce(_) | Untouched::Never(_)
     );
     if answer.above.is_empty() {
         let why = match &answer.unseen[..] {

@@ -14,7 +14,7 @@ use std::fmt;
 pub use self::served::{Served, ServedKind};
 use crate::core::kind::{Kind, KindSettings, Mode, OnConflict};
 use crate::core::patterns::Patterns;
-use crate::hnc::exclusion::is_structure;
+use crate::hnc::exclusion::{is_structure, never};
 use crate::hnc::tree_limit::{TreeFault, TreeLimit};
 
 const RESOURCES: &str = "resources";
@@ -190,7 +190,7 @@ impl Resolution {
         if let Some(known) = &known {
             may_be_said_of(known, entry)?;
         }
-        check_usable(found)?;
+        check_usable(found, entry.mode)?;
         let excluded_names = Patterns::new(&entry.excluded_names)
             .map_err(|error| (Fault::Unusable, format!("excludedNames cannot be used: {error}")))?;
         // A kind that is always propagated keeps its version.
@@ -261,17 +261,17 @@ fn may_be_said_of(known: &Resolved, entry: &Entry) -> Result<(), (Fault, String)
     }
 }
 
-fn check_usable(found: &ServedKind) -> Result<(), (Fault, String)> {
+fn check_usable(found: &ServedKind, mode: Mode) -> Result<(), (Fault, String)> {
     if !found.namespaced {
         return Err((
             Fault::NotNamespaced,
             format!("{} are cluster-scoped, so there is nothing to propagate", found.kind.group_resource()),
         ));
     }
-    if is_structure(&found.kind) {
+    // Entries that ignore Events, or remove copies that another tool has made, are in force.
+    if let Some(why) = never(&found.kind).filter(|_| mode.propagates() || is_structure(&found.kind)) {
         let resource = found.kind.group_resource();
-        let why = format!("the hierarchy is made of {resource}, so they are never propagated");
-        return Err((Fault::Unusable, why));
+        return Err((Fault::Unusable, format!("{resource} are never propagated, because {why}")));
     }
     let missing: Vec<&str> =
         NEEDED_VERBS.into_iter().filter(|verb| !found.verbs.iter().any(|it| it == verb)).collect();

@@ -53,17 +53,29 @@ pub fn unfit_name(name: &str) -> Option<&'static str> {
 pub const TOO_DEEP: &str = "objects nested more than about 120 levels deep cannot be propagated";
 
 /// Whether the hierarchy is made of objects of this kind, in HNC's API or in Accurate's.
-pub fn is_structure(kind: &Kind) -> bool {
+pub(crate) fn is_structure(kind: &Kind) -> bool {
     kind.group == keys::GROUP || kind.group == accurate::keys::GROUP
 }
 
 /// Why objects of such a kind are excluded.
 pub const STRUCTURE: &str = "the hierarchy is made of objects of its kind";
 
+/// Why Events are excluded. The API server refuses such a copy, and hns reports that with another Event.
+pub const EVENTS: &str = "an Event is about an object in its own namespace";
+
+/// Why objects of this kind are never propagated, if so.
+pub fn never(kind: &Kind) -> Option<&'static str> {
+    if is_structure(kind) {
+        return Some(STRUCTURE);
+    }
+    let is_event = kind.kind == "Event" && ["", "events.k8s.io"].contains(&&*kind.group);
+    is_event.then_some(EVENTS)
+}
+
 /// Why an object never propagates, if so. As a clause, it completes "… is not propagated because".
 pub fn exclusion(settings: &Settings, object: &Traits<'_>) -> Option<String> {
-    if is_structure(object.kind) {
-        return Some(STRUCTURE.to_owned());
+    if let Some(why) = never(object.kind) {
+        return Some(why.to_owned());
     }
     if let Some(why) = unfit_name(object.name) {
         return Some(why.to_owned());
@@ -148,6 +160,7 @@ mod tests {
         settings.nopropagation_labels =
             vec![("creator".into(), "norman".into()), ("mark".into(), String::new())];
         let (secret, other) = (kind("", "Secret"), kind("x.io", "Secret"));
+        let events = ["", "events.k8s.io", "x.io"].map(|group| kind(group, "Event"));
         let (config, account) = (kind("", "ConfigMap"), kind("", "ServiceAccount"));
         let (anchor, sub) =
             (kind(keys::GROUP, "SubnamespaceAnchor"), kind("accurate.cybozu.com", "SubNamespace"));
@@ -170,6 +183,9 @@ mod tests {
             Case { has_finalizers: true, ..Case::new(&config, "a") }.says("finalizers"),
             Case { has_finalizers: true, ..Case::new(&anchor, "a") }.says(STRUCTURE),
             Case::new(&sub, "a").says(STRUCTURE),
+            Case::new(&events[0], "a").says(EVENTS),
+            Case::new(&events[1], "a").says(EVENTS),
+            Case::new(&events[2], "a"),
             Case::new(&config, &longest),
             Case::new(&config, &too_long).says("1024 bytes"),
             Case::new(&config, "a\u{FFFD}").says("U+FFFD"),

@@ -19,7 +19,7 @@ use crate::dialects::Forest;
 use crate::hnc::condition::{Condition, Reason};
 use crate::hnc::configuration::{Entry, Resolution, Served};
 use crate::hnc::exceptions::{Exceptions, Withheld};
-use crate::hnc::exclusion::{STRUCTURE, is_structure};
+use crate::hnc::exclusion::never;
 use crate::hnc::plan::{Decision, Place, Reach, is_forsaken, reach};
 
 /// A question about an object in any namespace.
@@ -42,8 +42,8 @@ pub enum KindInConfiguration {
     Configured,
     /// No entry names it.
     Absent,
-    /// It is what the hierarchy is made of.
-    Structure,
+    /// Its objects are never propagated, for this reason.
+    Never(&'static str),
     /// An entry names it, but is not in force; the text says why.
     Refused(Box<str>),
     /// The configuration cannot be read.
@@ -58,8 +58,8 @@ impl KindInConfiguration {
         served: &Served,
         resolution: &Resolution,
     ) -> Self {
-        if is_structure(kind) {
-            return Self::Structure;
+        if let Some(why) = never(kind) {
+            return Self::Never(why);
         }
         if resolution.of_kind(kind).is_some() {
             return Self::Configured;
@@ -90,7 +90,17 @@ pub struct ObjectExplanation {
     /// The namespaces, itself or above, whose Roles are not known although they decide.
     pub unseen_roles: Vec<Name>,
     /// The condition of the namespace about failed writes, if it may be about this object.
-    pub refused: Option<Condition>,
+    pub refused: Option<Refusal>,
+}
+
+/// A failed or delayed write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The condition that reports it.
+    pub condition: Condition,
+    /// Whether it is about the object itself. Otherwise, the condition does not name all objects, or names restrictions, for which new
+    /// bindings wait.
+    pub is_certain: bool,
 }
 
 /// What is in a namespace.
@@ -151,8 +161,8 @@ pub enum Untouched {
     },
     /// The configuration does not name the kind.
     NotConfigured,
-    /// The hierarchy is made of such objects.
-    Structure,
+    /// Such objects are never propagated, for this reason.
+    Never(&'static str),
     /// The entry of the kind is not in force; the text says why.
     NotInForce(Box<str>),
     /// The kind is in mode Ignore.
@@ -202,7 +212,7 @@ impl fmt::Display for Untouched {
                 write!(f, "the namespace {at:?} is halted ({}: {})", condition.reason, condition.message)
             }
             Self::Halted { at, condition: None } => write!(f, "the namespace {at:?} is halted"),
-            Self::Structure => f.write_str(STRUCTURE),
+            Self::Never(why) => f.write_str(why),
             Self::NotConfigured => f.write_str("the HNCConfiguration does not name its kind"),
             Self::NotInForce(why) => {
                 write!(f, "what the HNCConfiguration says of its kind is not in force: {why}")
@@ -360,7 +370,7 @@ fn untouched(forest: &Forest, question: &ObjectQuestion<'_>, namespace: &str) ->
     }
     match &question.in_configuration {
         KindInConfiguration::Absent => Some(Untouched::NotConfigured),
-        KindInConfiguration::Structure => Some(Untouched::Structure),
+        KindInConfiguration::Never(why) => Some(Untouched::Never(why)),
         KindInConfiguration::Refused(why) => Some(Untouched::NotInForce(why.clone())),
         KindInConfiguration::Configured if is_ignored(forest, question.key.kind) => Some(Untouched::Ignored),
         KindInConfiguration::Configured | KindInConfiguration::Unknown => None,
@@ -389,13 +399,13 @@ fn frozen(
     Expected::AsItIs(Untouched::Halted { at, condition })
 }
 
-/// The condition about failed writes, if the object differs from the desired one and the condition names it or does not name all;
-/// or the condition about waiting bindings.
+/// The condition about failed writes, if the object differs from the desired one and the condition names it, does not name all, or names
+/// what it may wait for; or the condition about waiting bindings.
 fn refused(
     forest: &Forest,
     key: &ObjectKey,
     (namespace, there, expected): (&str, &There, &Expected),
-) -> Option<Condition> {
+) -> Option<Refusal> {
     let is_right = match (there, expected) {
         (There::Copy { from, .. }, Expected::Copy(source)) => from == source,
         (There::Copy { .. }, Expected::Nothing | Expected::Forsaken(_)) | (_, Expected::Copy(_)) => false,
@@ -404,15 +414,27 @@ fn refused(
     if is_right {
         return None;
     }
-    let waits = forest.kind(key.kind).binds_subjects().then(|| {
-        let mut shown = forest.conditions_shown(namespace).iter();
-        shown.find(|it| *it.reason == *Reason::QuotaNotInForce.as_str())
-    });
+    let is_binding = forest.kind(key.kind).binds_subjects();
     let named = format!("{} {:?}: ", forest.kind(key.kind).group_resource(), shown(&key.name));
-    let reason = Reason::CannotPropagateObject.as_str();
-    let shown: Vec<&Condition> =
-        forest.conditions_shown(namespace).iter().filter(|it| *it.reason == *reason).collect();
-    let names_it = shown.iter().find(|it| it.message.contains(&named));
-    let refused = names_it.or_else(|| shown.iter().find(|it| it.message.ends_with(" more"))).copied();
-    refused.or(waits.flatten()).cloned()
+    let restrictions: Vec<String> = forest
+        .kinds()
+        .filter(|(_, it)| is_binding && it.kind.restricts())
+        .map(|(_, it)| format!("{} \"", it.kind.group_resource()))
+        .collect();
+    let may_be_about = |it: &Condition| {
+        it.message.ends_with(" more") || restrictions.iter().any(|kind| it.message.contains(kind))
+    };
+    let find = |reason: Reason, is_it: &dyn Fn(&Condition) -> bool| {
+        let mut shown = forest.conditions_shown(namespace).iter();
+        shown.find(|it| *it.reason == *reason.as_str() && is_it(it)).cloned()
+    };
+    let certain = |condition| Refusal { condition, is_certain: true };
+    let waits = || if is_binding { find(Reason::QuotaNotInForce, &|_| true) } else { None };
+    find(Reason::CannotPropagateObject, &|it| it.message.contains(&named))
+        .map(certain)
+        .or_else(|| waits().map(certain))
+        .or_else(|| {
+            let condition = find(Reason::CannotPropagateObject, &may_be_about)?;
+            Some(Refusal { condition, is_certain: false })
+        })
 }

@@ -193,7 +193,7 @@ fn explanation(object_states: &ObjectStates, namespace: &Name) -> Option<Explana
         ancestors_unknown,
         above: sources(&answer),
         unknown_above: answer.unseen.iter().map(ToString::to_string).collect(),
-        condition: answer.refused.as_ref().map(ConditionView::from),
+        condition: answer.refused.as_ref().map(|it| ConditionView::from(&it.condition)),
         annotations: BTreeMap::new(),
         below: below.iter().map(place).collect(),
     })

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use forest::configuration::Served;
 use forest::exceptions::Withheld;
 use forest::exclusion::STRUCTURE;
-use forest::why::Admitted;
+use forest::why::{Admitted, Refusal};
 use forest::{Condition, Fact, Mode, Reason};
 use hns_api::{annotations, labels};
 use hns_cluster::ingest;
@@ -171,7 +171,7 @@ fn reasons_are_combined() {
     assert_eq!(said(&own_kind), "the one in a is not copied here, because such objects stay");
 
     let made_of = || Withheld::Excluded(STRUCTURE.into());
-    let structure = Expected::AsItIs(Untouched::Structure);
+    let structure = Expected::AsItIs(Untouched::Never(STRUCTURE));
     let anchor = ObjectExplanation { stays: Some(made_of()), ..answer(own(), structure.clone(), Vec::new()) };
     assert_eq!(said(&anchor), "it is not propagated, because the hierarchy is made of objects of its kind");
     let below = answer(There::Nothing, structure, vec![Above { comes: Err(made_of()), ..above("a", false) }]);
@@ -196,11 +196,16 @@ fn reasons_are_combined() {
 
     let refused = Condition::new(Reason::CannotPropagateObject, "quota");
     let missing = answer(There::Nothing, Expected::Copy("a".into()), vec![above("a", true)]);
-    let refused = said(&ObjectExplanation { refused: Some(refused), ..missing.clone() });
-    assert!(refused.ends_with("in mode Propagate; the API server refused it: quota"), "{refused}");
     let waiting = Condition::new(Reason::QuotaNotInForce, "quotas first");
-    let waiting = said(&ObjectExplanation { refused: Some(waiting), ..missing });
-    assert!(waiting.ends_with("in mode Propagate; it waits: quotas first"), "{waiting}");
+    for (condition, is_certain, end) in [
+        (&refused, true, "; the API server refused it: quota"),
+        (&refused, false, ": perhaps this one, or one that must come first: quota"),
+        (&waiting, true, "; it waits: quotas first"),
+    ] {
+        let refused = Some(Refusal { condition: condition.clone(), is_certain });
+        let said = said(&ObjectExplanation { refused, ..missing.clone() });
+        assert!(said.contains("in mode Propagate; ") && said.ends_with(end), "{said}");
+    }
 
     let unseen = vec!["top".into()];
     let hidden =
@@ -243,6 +248,6 @@ fn a_kind_with_an_unreadable_configuration_is_unknown() {
     for group in ["hnc.x-k8s.io", "accurate.cybozu.com"] {
         let kind = Kind { group: group.into(), ..of_other.kind.clone() };
         let in_configuration = KindInConfiguration::of(&kind, &[], &known.served, &known.resolution);
-        assert_eq!(in_configuration, KindInConfiguration::Structure, "{group}");
+        assert_eq!(in_configuration, KindInConfiguration::Never(STRUCTURE), "{group}");
     }
 }

@@ -91,8 +91,8 @@ fn a_resource_is_found_by_every_name_it_has() {
         ("secrets.solo.io", "things.solo.io"),
     ];
     for (text, expected) in cases {
-        let resolution = resolved(&[text], &served());
-        assert_eq!(configured(&resolution), [format!("{expected} Propagate")], "{text}: {resolution:?}");
+        let resolution = resolved(&[&format!("{text} Ignore")], &served());
+        assert_eq!(configured(&resolution), [format!("{expected} Ignore")], "{text}: {resolution:?}");
         assert_eq!(resolution.findings, [], "{text}");
         let shown = &resolution.kinds[2];
         let typed = entry(text);
@@ -102,7 +102,7 @@ fn a_resource_is_found_by_every_name_it_has() {
 
 #[test]
 fn what_makes_no_sense_is_found_and_the_rest_is_in_force() {
-    let cases: [(&str, Fault, &str, &[&str]); 13] = [
+    let cases: [(&str, Fault, &str, &[&str]); 15] = [
         ("crontabs", Fault::NotFound, "ResourceNotFound", &["no such resource", "delete-type"]),
         ("secrets.example.com", Fault::NotFound, "ResourceNotFound", &[]),
         ("secretss", Fault::NotFound, "ResourceNotFound", &[]),
@@ -123,6 +123,8 @@ fn what_makes_no_sense_is_found_and_the_rest_is_in_force() {
             "Unknown",
             &["subnamespaces.accurate.cybozu.com", "never propagated"],
         ),
+        ("events", Fault::Unusable, "Unknown", &["events are never propagated, because an Event"]),
+        ("events.events.k8s.io AllowPropagate", Fault::Unusable, "Unknown", &["never propagated"]),
         ("roles", Fault::Enforced, "MultipleConfigurationsForType", &["always in mode Propagate"]),
         ("role.rbac.authorization.k8s.io Ignore", Fault::Enforced, "MultipleConfigurationsForType", &[]),
         ("cm Remove", Fault::Duplicate, "MultipleConfigurationsForType", &["spec.resources[0]"]),

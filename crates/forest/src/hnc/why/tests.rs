@@ -38,7 +38,9 @@ fn line(answer: &ObjectExplanation) -> String {
     let stays = answer.stays.iter().map(|why| format!("; goes nowhere: {why}"));
     let unseen = answer.unseen.iter().map(|name| format!("; unseen {name}"));
     let roles = answer.unseen_roles.iter().map(|name| format!("; unseen Roles of {name}"));
-    let refused = answer.refused.iter().map(|it| format!("; refused: {}", it.message));
+    let refused = answer.refused.iter().map(|it| {
+        format!("; {}refused: {}", if it.is_certain { "" } else { "perhaps " }, it.condition.message)
+    });
     let rest: String = above.chain(stays).chain(unseen).chain(roles).chain(refused).collect();
     format!("{there} -> {expected}{rest}")
 }
@@ -485,7 +487,7 @@ fn a_refused_write_is_shown_where_it_matters() {
     assert_eq!(why(&forest, "mid"), format!("copy of root -> {comes}"), "it is there");
     for (message, concerns) in [("secrets \"r\": quota", false), ("secrets \"r\": quota; and 4 more", true)] {
         cluster.change_hierarchy("leaf", |seen| seen.status.conditions = vec![shown(message)]);
-        assert_eq!(why(&cluster.forest(), "leaf").contains("refused"), concerns, "{message}");
+        assert_eq!(why(&cluster.forest(), "leaf").contains("perhaps refused"), concerns, "{message}");
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use clap::Args;
 use forest::accurate::Fact as AccurateFact;
 use forest::accurate::why::{Next, There, frozen, next, there};
-use forest::exclusion::{STRUCTURE, is_structure};
+use forest::exclusion::never;
 use forest::{
     EdgeKind, Fact, Forest, HopMode, Kind, KindSettings, Mode, Name, NamespaceFact, ObjectKey, hnc,
 };
@@ -303,8 +303,8 @@ fn judged(
         let (why, hint) = reason(&why, (namespace, forest.accurate_edge(namespace)));
         return (state, format!("nothing is copied to {namespace}, because {why}"), Some(hint));
     }
-    if is_structure(kind) {
-        return (state, format!("it is never propagated, because {STRUCTURE}"), None);
+    if let Some(why) = never(kind) {
+        return (state, format!("it is never propagated, because {why}"), None);
     }
     if !forest.accurate_settings().is_some_and(|settings| settings.watches(kind)) {
         let resource = kind.group_resource();

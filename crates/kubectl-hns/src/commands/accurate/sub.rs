@@ -134,7 +134,19 @@ impl Delete {
     /// The parent of the sub-namespace.
     pub(super) async fn parent(&self, session: &Session) -> Result<String, Failure> {
         const HINT: &str = "`kubectl accurate list` shows the sub-namespaces of all roots.";
-        let place = place::read(session, &self.name).await?;
+        let name = &self.name;
+        let found = session.call(session.all::<Namespace>().get_metadata(name)).await.map_err(|problem| {
+            let failure = place::unreadable(name, &problem);
+            if !problem.is_forbidden() {
+                return failure;
+            }
+            // Who created it may lack this right, for example where no RoleBinding is copied.
+            failure.and_hint(&format!(
+                "This command reads the namespace to find its parent. If you know the parent, you need not read it: \
+                 `kubectl delete subnamespaces.accurate.cybozu.com {name} -n PARENT`."
+            ))
+        })?;
+        let place = Place::of(&found.metadata);
         match &place.parent {
             Some(parent) => Ok(parent.clone()),
             None => Err(super::no_sub_namespace(&self.name, &place, Some(HINT))),
