@@ -26,11 +26,8 @@ use crate::Failure;
 use crate::configured_kinds::{self, ConfiguredKinds};
 use crate::failure::Problem;
 use crate::quotas;
-use crate::session::Session;
+use crate::session::{AT_ONCE, Session};
 use crate::structure::Structure;
-
-/// The number of namespaces that are read concurrently if objects cannot be listed in the whole cluster.
-const AT_ONCE: usize = 8;
 
 /// Which objects to read.
 #[derive(Debug, Clone, Copy)]

@@ -29,6 +29,9 @@ const PAGE: Duration = Duration::from_secs(30);
 /// The page size: small enough for an answer of a few megabytes, large enough for 2,000 namespaces in a few pages.
 const PAGE_SIZE: u32 = 1000;
 
+/// The number of namespaces that are read at once if they are read one by one.
+pub(crate) const AT_ONCE: usize = 8;
+
 /// A client and the default namespace.
 pub(crate) struct Session {
     pub(crate) client: Client,

@@ -13,6 +13,7 @@ use hns_api::{HierarchyConfiguration, SubnamespaceAnchor, annotations, names};
 use hns_cluster::api::Api;
 use hns_cluster::ingest;
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DynamicObject, ListParams};
 use kube::core::ApiResource;
 
@@ -243,6 +244,12 @@ pub(crate) fn unreadable(namespace: &str, problem: &Problem) -> Failure {
         return failure.with_hint("`kubectl hns tree -A` shows all namespaces.");
     }
     failure
+}
+
+/// Whose subnamespace a namespace is, by its annotation.
+pub(crate) fn subnamespace_of(metadata: &ObjectMeta) -> Option<&str> {
+    let of = metadata.annotations.as_ref()?.get(annotations::SUBNAMESPACE_OF)?;
+    Some(&**of).filter(|it| !it.is_empty())
 }
 
 /// The API server's answer for a namespace that does not exist.

@@ -15,7 +15,7 @@ use super::hierarchy;
 use crate::format::{Format, render};
 use crate::lines::{Lines, printable};
 use crate::picture::ConditionView;
-use crate::session::Session;
+use crate::session::{AT_ONCE, Session};
 use crate::structure::{self, Extent, Structure};
 use crate::table::{aligned, row};
 use crate::terminal::{Ink, Paint};
@@ -32,9 +32,6 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Format>,
 }
-
-/// The number of namespaces that are read concurrently.
-const AT_ONCE: usize = 8;
 
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]

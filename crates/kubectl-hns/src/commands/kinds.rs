@@ -234,7 +234,7 @@ fn unprotected(copies: Option<usize>, tense: Tense) -> Option<String> {
     };
     let (stay, can) = match tense {
         Tense::Planned => ("would stay and would no longer be".to_owned(), "could"),
-        // The API server takes a policy up up to some seconds after it is written.
+        // The API server enforces a changed policy some seconds after it is written.
         Tense::Made => (format!("{stay} within seconds no longer"), "can"),
     };
     Some(format!("{subject} {stay} protected: every user with the RBAC right {can} change or delete {them}"))

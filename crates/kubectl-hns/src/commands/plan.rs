@@ -5,7 +5,7 @@ use clap::{Args, Subcommand};
 use forest::preview::Intent;
 use forest::rules::configuration::LISTED_BY_PLAN;
 use forest::{EdgeKind, Forest, Labels, Name};
-use hns_api::{KeyValue, annotations};
+use hns_api::KeyValue;
 use hns_cluster::configured_kinds::entries_of;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -18,7 +18,7 @@ use crate::failure::{self, Done};
 use crate::format::{DataFormat, render};
 use crate::session::Session;
 use crate::user_rights::Right;
-use crate::{Failure, Terminal, user_rights};
+use crate::{Failure, Terminal, structure, user_rights};
 
 /// Show the effects of a change without making it.
 ///
@@ -118,7 +118,7 @@ fn parent_to_name(name: &str, found: Option<&ObjectMeta>) -> Option<String> {
     let Some(found) = found else {
         return Some(format!("If {name} is a subnamespace, name its parent with -n: {NEEDS}."));
     };
-    let parent = found.annotations.as_ref()?.get(annotations::SUBNAMESPACE_OF).filter(|it| !it.is_empty())?;
+    let parent = structure::subnamespace_of(found)?;
     Some(format!("{name} is a subnamespace of {parent}: use -n {parent}; {NEEDS}."))
 }
 
@@ -376,10 +376,10 @@ mod tests {
     use std::sync::Arc;
 
     use hns_api::accurate::labels::PARENT;
+    use hns_api::annotations;
 
     use super::super::hierarchy::NewParent;
     use super::*;
-    use crate::structure;
     use crate::structure::tests::sketch;
 
     #[test]

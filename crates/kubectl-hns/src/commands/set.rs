@@ -2,7 +2,6 @@
 
 use clap::Args;
 use forest::Settings;
-use hns_api::annotations;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::DynamicObject;
 
@@ -12,7 +11,7 @@ use crate::flags::{True, only_true};
 use crate::session::Session;
 use crate::user_rights;
 use crate::wait::WaitArgs;
-use crate::{Failure, Terminal, published};
+use crate::{Failure, Terminal, published, structure};
 
 /// Set the parent of a namespace, or whether subnamespaces may be deleted with it.
 #[derive(Debug, Args)]
@@ -154,7 +153,7 @@ async fn wait_for_arrival(
 pub(super) async fn subnamespace_of(session: &Session, name: &str) -> Option<String> {
     let namespaces = session.all::<Namespace>();
     let found = session.call(namespaces.get_metadata(name)).await.ok()?;
-    found.metadata.annotations?.remove(annotations::SUBNAMESPACE_OF)
+    structure::subnamespace_of(&found.metadata).map(str::to_owned)
 }
 
 /// What to do instead of setting the parent, if the namespace is a subnamespace.

@@ -10,10 +10,7 @@ use hns_api::{anchor_states, annotations, labels};
 use super::{Extent, NamespaceRead, Structure, read_namespace, unreadable};
 use crate::Failure;
 use crate::failure::Problem;
-use crate::session::Session;
-
-/// The number of namespaces that are read concurrently.
-const AT_ONCE: usize = 8;
+use crate::session::{AT_ONCE, Session};
 
 /// What the user's rights allow; `unlisted` is what they may not list.
 ///

@@ -54,8 +54,9 @@ pub(super) fn shows_other_limits(old: &QuotaFact, new: &QuotaFact) -> bool {
     all(old) != all(new)
 }
 
-/// The value that the annotation for people should have: for each resource the quota that has about the least left, of several such the
-/// one with the smallest limit, and how much that is, according to its status. `hard` has the limited resources. An entry of `shown` that is nearly right stays.
+/// The value that the annotation for people should have: for each resource the quota that has about the least left, of several such
+/// the one with the smallest limit, and how much that is, according to its status. `hard` has the limited resources. An entry of
+/// `shown` that is nearly right stays.
 pub(crate) fn limits_text(forest: &Forest, quotas: &[Placed<'_>], hard: &Resources, shown: &str) -> Box<str> {
     let mut text = String::new();
     for name in hard.keys() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hns_api::accurate::annotations::MOVED_FROM;
 use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE};
-use hns_api::{annotations, labels};
+use hns_api::labels;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DynamicObject, PostParams};
@@ -13,6 +13,7 @@ use super::failed;
 use crate::commands::{hierarchy, relocation};
 use crate::failure::Problem;
 use crate::session::Session;
+use crate::structure::subnamespace_of;
 use crate::{Failure, optimistic};
 
 /// The place of a namespace. An empty value counts as none.
@@ -81,8 +82,7 @@ fn is_in_hnc(metadata: &ObjectMeta) -> bool {
     let own = metadata.name.as_deref();
     let is_above = |key: &str| labels::tree_label_namespace(key).is_some_and(|it| Some(it) != own);
     let shows = |key: &String| key == labels::HAS_CHILDREN || is_above(key);
-    let of = metadata.annotations.as_ref().and_then(|it| it.get(annotations::SUBNAMESPACE_OF));
-    metadata.labels.iter().flatten().any(|(key, _)| shows(key)) || of.is_some_and(|it| !it.is_empty())
+    metadata.labels.iter().flatten().any(|(key, _)| shows(key)) || subnamespace_of(metadata).is_some()
 }
 
 fn set(map: &mut BTreeMap<String, String>, key: &str, value: Option<&str>) {
@@ -165,6 +165,8 @@ pub(super) fn unreadable(name: &str, problem: &Problem) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use hns_api::annotations;
+
     use super::*;
 
     #[test]

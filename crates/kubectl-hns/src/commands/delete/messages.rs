@@ -1,11 +1,11 @@
 //! What is said when a subnamespace is not deleted, and what to do instead.
 
 use hns_api::accurate::labels::PARENT;
-use hns_api::annotations;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::Failure;
 use crate::failure::Problem;
+use crate::structure::subnamespace_of;
 
 pub(super) fn held(child: &str) -> String {
     format!(
@@ -92,15 +92,9 @@ pub(in crate::commands) fn of_another(child: &str, holder: &str) -> String {
     format!("{child} is a subnamespace of {holder}: use -n {holder}.")
 }
 
-/// Whose subnamespace a namespace is, by its annotation.
-pub(super) fn holder(metadata: &ObjectMeta) -> Option<&str> {
-    let of = metadata.annotations.as_ref()?.get(annotations::SUBNAMESPACE_OF)?;
-    Some(&**of).filter(|it| !it.is_empty())
-}
-
 /// Whether the namespace is a subnamespace of `parent` that is being deleted.
 pub(super) fn is_going(parent: &str, metadata: &ObjectMeta) -> bool {
-    metadata.deletion_timestamp.is_some() && holder(metadata) == Some(parent)
+    metadata.deletion_timestamp.is_some() && subnamespace_of(metadata) == Some(parent)
 }
 
 /// Where the child is instead, if the parent has no anchor for it; `found` is its namespace, if it exists, and `may_go` whether that may be
@@ -111,7 +105,7 @@ pub(super) fn elsewhere((parent, child): (&str, &str), found: Option<&ObjectMeta
             "There is no namespace {child}. `kubectl get subns -n {parent}` shows the subnamespaces of {parent}."
         );
     };
-    match holder(metadata) {
+    match subnamespace_of(metadata) {
         Some(holder) if holder == parent => {
             format!(
                 "{child} is a subnamespace of {parent} without an anchor; `kubectl hns doctor` says what to do."
@@ -133,6 +127,7 @@ pub(super) fn elsewhere((parent, child): (&str, &str), found: Option<&ObjectMeta
 
 #[cfg(test)]
 mod tests {
+    use hns_api::annotations;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use k8s_openapi::jiff::Timestamp;
 
