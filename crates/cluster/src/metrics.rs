@@ -42,7 +42,7 @@ impl StreamMetrics {
             lag: HistogramVec::new(
                 HistogramOpts::new(
                     "hns_watch_lag_seconds",
-                    "Time from the last write to an object, recorded in whole seconds, until this program received it, by resource.",
+                    "Time from a write, recorded in whole seconds, until this program received it, by resource. Of writes in the same second, the first counts.",
                 )
                 .buckets(LAG_SECONDS.to_vec()),
                 &["resource"],
@@ -63,13 +63,11 @@ impl StreamMetrics {
         self.failures.with_label_values(&[resource]).inc();
     }
 
-    /// Records that a change of an object was received at this time.
-    pub(crate) fn seen(&self, resource: &str, object: &ObjectMeta, now: Timestamp) {
-        if let Some(written) = written(object) {
-            // Clocks differ; a negative lag counts as zero.
-            let lag = now.duration_since(written).as_secs_f64().max(0.0);
-            self.lag.with_label_values(&[resource]).observe(lag);
-        }
+    /// Records that a write of this time was received at `now`.
+    pub(crate) fn seen(&self, resource: &str, written: Timestamp, now: Timestamp) {
+        // Clocks differ; a negative lag counts as zero.
+        let lag = now.duration_since(written).as_secs_f64().max(0.0);
+        self.lag.with_label_values(&[resource]).observe(lag);
     }
 
     pub(crate) fn started(&self, resource: &str) {
@@ -87,10 +85,20 @@ impl StreamMetrics {
     }
 }
 
-/// The time of the last write that the object records. Updated copies do not record it.
-fn written(object: &ObjectMeta) -> Option<Timestamp> {
-    let fields = object.managed_fields.iter().flatten();
-    fields.filter_map(|it| it.time.as_ref()).map(|time| time.0).max()
+/// The newest write that a stream has received.
+#[derive(Debug, Default)]
+pub(crate) struct NewestWrite(Option<Timestamp>);
+
+impl NewestWrite {
+    /// The time of the last write that the object records, if it is newer than all before. An older one does not tell when this object was
+    /// changed: a deletion, the removal of a label and an updated copy leave no time.
+    pub(crate) fn advance(&mut self, object: &ObjectMeta) -> Option<Timestamp> {
+        let fields = object.managed_fields.iter().flatten();
+        let recorded = fields.filter_map(|it| it.time.as_ref()).map(|time| time.0).max();
+        let newer = recorded.filter(|time| self.0.is_none_or(|newest| *time > newest));
+        self.0 = newer.or(self.0);
+        newer
+    }
 }
 
 /// The size of the forest, read at each scrape.
@@ -180,30 +188,32 @@ mod tests {
     }
 
     #[test]
-    fn the_lag_starts_at_the_last_recorded_write() {
-        let registry = Registry::new();
-        let metrics = StreamMetrics::register(&registry).unwrap();
-        let now = Timestamp::from_second(1_000).unwrap();
+    fn a_lag_is_measured_where_an_object_records_a_new_write() {
+        let second = |it| Timestamp::from_second(it).unwrap();
         let object = |fields: &[i64]| -> ObjectMeta {
-            let time = |second| Timestamp::from_second(second).unwrap().to_string();
+            let fields = fields.iter().map(|it| serde_json::json!({ "time": second(*it).to_string() }));
             serde_json::from_value(serde_json::json!({
-                "creationTimestamp": time(900),
-                "managedFields": fields.iter().map(|it| serde_json::json!({ "time": time(*it) })).collect::<Vec<_>>(),
+                "creationTimestamp": second(900).to_string(), "managedFields": fields.collect::<Vec<_>>(),
             }))
             .unwrap()
         };
-        let sum = || metrics.lag.with_label_values(&["x"]).get_sample_sum();
-        for (object, lag) in [(object(&[995, 960]), 5.0), (object(&[1_003]), 0.0)] {
-            let before = sum();
-            metrics.seen("x", &object, now);
-            assert!((sum() - before - lag).abs() < 0.001, "{lag}");
+        let mut newest = NewestWrite::default();
+        for (fields, wanted) in [
+            (&[995, 960][..], Some(995)),
+            (&[], None),
+            // A label of the same object was removed, and an older object deleted.
+            (&[995, 960], None),
+            (&[930], None),
+            (&[930, 996], Some(996)),
+        ] {
+            assert_eq!(newest.advance(&object(fields)), wanted.map(second), "{fields:?}");
         }
-        metrics.seen("x", &object(&[]), now);
-        assert_eq!(
-            metrics.lag.with_label_values(&["x"]).get_sample_count(),
-            2,
-            "no recorded write, no sample"
-        );
+        let metrics = StreamMetrics::register(&Registry::new()).unwrap();
+        for (written, sum) in [(995, 5.0), (1_003, 5.0)] {
+            metrics.seen("x", second(written), second(1_000));
+            let lags = metrics.lag.with_label_values(&["x"]);
+            assert!((lags.get_sample_sum() - sum).abs() < 0.001, "{written}");
+        }
     }
 
     #[test]

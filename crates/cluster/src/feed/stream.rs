@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use crate::error_text::error_text;
 use crate::handle::ForestWriter;
-use crate::metrics::StreamMetrics;
+use crate::metrics::{NewestWrite, StreamMetrics};
 use crate::objects::is_expired;
 
 const FIRST_DELAY: Duration = Duration::from_millis(50);
@@ -100,6 +100,7 @@ pub async fn watch<K, I, S>(
 {
     let mut delay = Delay::default();
     let mut denied = DenialGrace::default();
+    let mut newest = NewestWrite::default();
     loop {
         let events = open();
         pin_mut!(events);
@@ -111,7 +112,10 @@ pub async fn watch<K, I, S>(
                     listed.clear();
                     continue;
                 }
-                Ok(Event::InitApply(object)) => listed.push(item(object)),
+                Ok(Event::InitApply(object)) => {
+                    newest.advance(object.meta());
+                    listed.push(item(object));
+                }
                 Ok(Event::InitDone) => {
                     tracing::debug!(stream = name, objects = listed.len(), "listed");
                     metrics.listed(name);
@@ -119,7 +123,9 @@ pub async fn watch<K, I, S>(
                     denied.has_listed = true;
                 }
                 Ok(Event::Apply(object)) => {
-                    metrics.seen(name, object.meta(), Timestamp::now());
+                    if let Some(written) = newest.advance(object.meta()) {
+                        metrics.seen(name, written, Timestamp::now());
+                    }
                     tell(WatchEvent::Applied(item(object)));
                 }
                 Ok(Event::Delete(object)) => tell(WatchEvent::Deleted(object)),
