@@ -20,12 +20,14 @@ pub(in super::super) fn will_be_a_copy() -> String {
 /// If there are too many annotations for a loop, every change counts.
 pub(in super::super) fn our_annotations_differ() -> String {
     let (new, old) = (new_map("annotations"), old_map("annotations"));
+    // The forest also reads a key that is such a prefix alone.
+    let ours = format!("{} || k.endsWith({})", is_ours(), literal(&format!(".{}", hns_api::GROUP)));
     format!(
         "({} ||\n{} ?\n{new} != {old} :\n({} ||\n{}))",
         is_big(&new),
         is_big(&old),
-        set("annotations", &is_ours()),
-        removed("annotations", &is_ours())
+        set("annotations", &ours),
+        removed("annotations", &ours)
     )
 }
 
