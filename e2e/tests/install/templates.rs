@@ -68,6 +68,7 @@ async fn what_cannot_be_is_refused_in_words() {
         ("healthPort=8080", "metrics.port and healthPort are both 8080"),
         ("metrics.port=10443,webhook.port=10443", "webhook.port and metrics.port are both 10443"),
         ("webhook.replicas=0", "/webhook/replicas"),
+        ("managedNamespaceLabels={(}", "'(' is not valid regex"),
         ("webhook.replica=3", "'replica' not allowed"),
         ("propagateAnyKind=true", "'propagateAnyKind' not allowed"),
         ("propagation.resources={Secrets}", "/propagation/resources/0"),
