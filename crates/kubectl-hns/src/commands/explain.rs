@@ -138,11 +138,15 @@ fn misplaced(annotations: &BTreeMap<String, BTreeMap<String, String>>, forest: &
         let names = annotations.get(PROPAGATE_TREE_SELECT).into_iter().flat_map(|value| value.split(','));
         let names = names.map(|it| it.trim().trim_start_matches('!').trim_start());
         for name in names.filter(|name| !name.is_empty()) {
-            if !forest.ancestry(name).iter().skip(1).any(|it| **it == **source) {
-                notes.push(format!(
-                    "the annotation {PROPAGATE_TREE_SELECT} in {source} names {name}, which is not below {source}"
-                ));
-            }
+            let is_in = |this: &str, that: &str| forest.ancestry(this).iter().any(|it| **it == *that);
+            let what = match (is_in(name, source), is_in(source, name)) {
+                (_, true) => "stands for all namespaces",
+                (false, false) => "is not",
+                (true, false) => continue,
+            };
+            notes.push(format!(
+                "the annotation {PROPAGATE_TREE_SELECT} in {source} names {name}, which {what} below {source}"
+            ));
         }
     }
     notes
@@ -246,13 +250,17 @@ mod tests {
         let forest = sketch(&["a", "b < a", "c < b", "other"]).forest();
         let selector = |value: &str| {
             let pair = (PROPAGATE_TREE_SELECT.to_owned(), value.to_owned());
-            BTreeMap::from([("a".to_owned(), BTreeMap::from([pair]))])
+            BTreeMap::from([("b".to_owned(), BTreeMap::from([pair]))])
         };
-        assert_eq!(misplaced(&selector("b, !c"), &forest), Vec::<String>::new());
-        let found = misplaced(&selector("!bb, ! other, c, a"), &forest);
-        for (note, name) in found.iter().zip(["bb", "other", "a"]) {
-            assert!(note.ends_with(&format!("in a names {name}, which is not below a")), "{note}");
+        let found = misplaced(&selector("!cc, ! other, c, !b, a"), &forest);
+        for (note, (name, what)) in found.iter().zip([
+            ("cc", "is not"),
+            ("other", "is not"),
+            ("b", "stands for all namespaces"),
+            ("a", "stands for all namespaces"),
+        ]) {
+            assert!(note.ends_with(&format!("in b names {name}, which {what} below b")), "{note}");
         }
-        assert_eq!(found.len(), 3);
+        assert_eq!(found.len(), 4);
     }
 }
