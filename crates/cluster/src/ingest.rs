@@ -182,13 +182,23 @@ pub fn api_object(
     let (content, too_deep) = seen.content.map(|content| content.parse()).unzip();
     let too_deep = too_deep.unwrap_or_default();
     let accurate = accurate.filter(|_| !too_deep);
-    let hop = accurate.and_then(|accurate| accurate::hop(kind, accurate, &seen.metadata, content.as_ref()));
-    let fact = object(kind, settings, seen.metadata, content);
+    let fact = parts(kind, (settings, accurate), seen.metadata, content);
     let excluded = too_deep.then(|| TOO_DEEP.into()).or(fact.excluded);
-    ObjectFact { excluded, hop, ..fact }
+    ObjectFact { excluded, ..fact }
 }
 
 /// The same for parts of an object.
+pub fn parts(
+    kind: &Kind,
+    (settings, accurate): (&Settings, Option<&forest::accurate::Settings>),
+    metadata: ObjectMeta,
+    content: Option<Map<String, Value>>,
+) -> ObjectFact {
+    let hop = accurate.and_then(|accurate| accurate::hop(kind, accurate, &metadata, content.as_ref()));
+    ObjectFact { hop, ..object(kind, settings, metadata, content) }
+}
+
+/// The same without what the object says in Accurate's way.
 pub fn object(
     kind: &Kind,
     settings: &Settings,

@@ -3,7 +3,6 @@
 //! Only metadata is read, so contents are not compared: a copy counts as right if it exists and has the right source.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use forest::plan::{Action, plan};
 use forest::why::{KindInConfiguration, ObjectQuestion, explain};
@@ -40,12 +39,13 @@ impl Objects {
     /// # Errors
     /// A list failed for a reason other than missing rights.
     pub(crate) async fn read(session: &Session, structure: Structure) -> Result<Self, Failure> {
-        let (mut settings, note) = published::settings(session).await;
+        let (mut settings, accurate, note) = Box::pin(published::both_settings(session)).await;
         let names = structure.namespaces.keys().chain(structure.hierarchies.keys());
         let within = if structure.is_whole { BTreeSet::new() } else { names.cloned().collect() };
         // Without the quotas, no binding would be planned for.
         settings.hierarchical_quotas &= structure.is_whole;
-        let mut loaded = load_all(session, structure, Arc::new(settings), &within).await?;
+        let empty = published::empty(settings, accurate);
+        let mut loaded = Box::pin(load_all(session, (structure, empty), &within)).await?;
         loaded.notes.extend(note);
         Ok(Self(loaded))
     }
@@ -78,6 +78,24 @@ impl Objects {
             forest.objects_in(name).filter(|key| forest.inherited_from(name, key).is_some()).count()
         };
         namespaces.iter().map(within).sum()
+    }
+
+    /// The copies in namespaces that are excluded, where nothing updates or removes them.
+    pub(crate) fn left_over(&self) -> Vec<String> {
+        let forest = &self.0.forest;
+        let excluded = forest.names().filter(|name| forest.settings().unmanaged(name).is_some());
+        let mut left: Vec<String> = excluded
+            .flat_map(|namespace| {
+                let copies = forest.objects_in(namespace);
+                let copies = copies.filter(|key| forest.inherited_from(namespace, key).is_some());
+                copies.map(move |key| {
+                    let resource = forest.kind(key.kind).group_resource();
+                    format!("{resource} {} in {namespace}", printable(&key.name))
+                })
+            })
+            .collect();
+        left.sort();
+        left
     }
 
     /// The progress of the copies in these namespaces; `resource` limits it to one kind, such as `jobs.batch`.
@@ -147,7 +165,8 @@ impl Objects {
 mod tests {
     use std::collections::BTreeMap;
 
-    use forest::{Fact, Kind, KindSettings, Mode, ObjectFact};
+    use forest::{Fact, Kind, KindSettings, Mode, ObjectFact, accurate};
+    use hns_api::accurate::annotations::FROM;
     use hns_cluster::ingest;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
     use serde_json::Map;
@@ -161,15 +180,19 @@ mod tests {
         let kind = Kind::role();
         forest.apply(Fact::Kinds(vec![KindSettings::new(kind.clone(), Mode::Propagate)]));
         let id = forest.kind_named(&kind.group, &kind.kind).unwrap();
+        let accurate = accurate::Settings { watches: vec![kind.clone()], ..accurate::Settings::default() };
         let fact = |(namespace, name, from): &(&str, &str, Option<&str>)| {
-            let label = from.map(|from| (hns_api::labels::INHERITED_FROM.to_owned(), from.to_owned()));
+            let mark = |key: &str, from: &str| BTreeMap::from([(key.to_owned(), from.to_owned())]);
+            let of_accurate = from.and_then(|from| from.strip_prefix("Accurate's "));
+            let label = from.filter(|_| of_accurate.is_none());
             let metadata = ObjectMeta {
                 namespace: Some((*namespace).to_owned()),
                 name: Some((*name).to_owned()),
-                labels: label.map(|label| BTreeMap::from([label])),
+                labels: label.map(|from| mark(hns_api::labels::INHERITED_FROM, from)),
+                annotations: of_accurate.map(|from| mark(FROM, from)),
                 ..ObjectMeta::default()
             };
-            ingest::object(&kind, &structure::settings(), metadata, Some(Map::new()))
+            ingest::parts(&kind, (&structure::settings(), Some(&accurate)), metadata, Some(Map::new()))
         };
         let facts: Vec<ObjectFact> = roles.iter().map(fact).collect();
         forest.apply(Fact::Objects(id, facts));
@@ -209,6 +232,24 @@ mod tests {
         assert_eq!(objects.progress(&b, None), missing);
         assert_eq!(objects.progress(&b, Some(resource)), missing);
         assert_eq!(objects.progress(&b, Some("secrets")), Progress::Done);
+    }
+
+    #[test]
+    fn a_copy_of_accurates_api_is_no_source() {
+        let objects =
+            objects(&["a", "b < a", "c < b"], &[("a", "r", None), ("b", "once", Some("Accurate's a"))]);
+        let missing = |name: &str| (format!("{name}/r"), Some("a".to_owned()));
+        assert_eq!(wrong(&objects, &["b", "c"]), [missing("b"), missing("c")]);
+    }
+
+    #[test]
+    fn copies_in_excluded_namespaces_are_left_over() {
+        let copy = |namespace: &'static str| (namespace, "r", Some("a"));
+        let objects = objects(
+            &["a", "b < a", "hnc-system"],
+            &[copy("b"), copy("hnc-system"), ("hnc-system", "own", None)],
+        );
+        assert_eq!(objects.left_over(), ["roles.rbac.authorization.k8s.io r in hnc-system"]);
     }
 
     #[test]

@@ -239,8 +239,10 @@ impl<'a> Reader<'a> {
         kind: &'a Kind,
         (name, is_whole): (Option<&'a str>, bool),
     ) -> Self {
-        let accurate = forest.known_accurate().filter(|it| it.watches(kind)).cloned();
-        let is_whole = is_whole || accurate.is_some();
+        let watches = |it: &&Arc<accurate::Settings>| it.watches(kind);
+        let is_whole = is_whole || forest.known_accurate().is_some_and(|it| watches(&it));
+        // Its copies are no sources of HNC's hierarchy, also while nothing is planned for them.
+        let accurate = forest.accurate_settings().filter(watches).cloned();
         Self { session, settings: forest.shared_settings(), accurate, kind, name, is_whole }
     }
 
@@ -327,7 +329,7 @@ impl<'a> Reader<'a> {
     /// The fact for an object: its metadata, and one field if propagation depends on it.
     fn fact(&self, metadata: ObjectMeta, field: Option<(&str, Value)>) -> ObjectFact {
         let content: Map<String, Value> = field.into_iter().map(|(name, it)| (name.to_owned(), it)).collect();
-        ingest::object(self.kind, &self.settings, metadata, Some(content))
+        ingest::parts(self.kind, (&self.settings, self.accurate.as_deref()), metadata, Some(content))
     }
 }
 
@@ -344,21 +346,19 @@ pub(crate) async fn objects(
     Reader::new(session, forest, kind, (None, is_whole)).read(within.map(|it| &**it)).await
 }
 
-/// Reads the configuration and the objects for a structure. A kind that cannot be listed in the whole cluster is read in each namespace of
-/// `within`.
+/// Reads the configuration, and puts the objects and the structure into the empty forest. A kind that cannot be listed in the whole
+/// cluster is read in each namespace of `within`.
 ///
 /// # Errors
 /// A request failed for a reason other than missing rights.
 pub(crate) async fn load_all(
     session: &Session,
-    structure: Structure,
-    settings: Arc<Settings>,
+    seen: (Structure, Forest),
     within: &BTreeSet<Name>,
 ) -> Result<Loaded, Failure> {
     let mut notes = Vec::new();
     let configured = configured_kinds::read(session, &mut notes).await?;
-    let empty = Forest::unconfigured(settings);
-    let mut loaded = load(session, (structure, empty), &configured, Selection::All(&[]), within).await?;
+    let mut loaded = load(session, seen, &configured, Selection::All(&[]), within).await?;
     loaded.notes.extend(notes);
     Ok(loaded)
 }

@@ -5,7 +5,6 @@
 pub(crate) mod tests;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use forest::exceptions::Withheld;
 use forest::why::{
@@ -46,21 +45,16 @@ impl ObjectStates {
         starts: &[Name],
     ) -> Result<Self, Failure> {
         let mut notes = Vec::new();
-        let (configured, (settings, doubt)) =
-            futures::join!(configured_kinds::read(session, &mut notes), published::settings(session));
+        let (configured, (settings, accurate, doubt)) =
+            futures::join!(configured_kinds::read(session, &mut notes), published::both_settings(session));
         let configured = configured?;
         notes.extend(doubt);
         let kind = subject.kind(&configured.served)?;
         let within = around(&structure.forest(), starts);
         let selection = Selection::Named(&kind, &subject.name);
-        let mut loaded = load(
-            session,
-            (structure, Forest::unconfigured(Arc::new(settings))),
-            &configured,
-            selection,
-            &within,
-        )
-        .await?;
+        let mut loaded =
+            load(session, (structure, published::empty(settings, accurate)), &configured, selection, &within)
+                .await?;
         loaded.notes.extend(notes);
         Ok(Self::new(kind, subject.name.clone(), loaded, &configured))
     }
@@ -75,7 +69,8 @@ impl ObjectStates {
             let id = loaded.forest.kind_named(&kind.group, &kind.kind);
             id.and_then(|id| loaded.unread.get(&id)).cloned().unwrap_or_default()
         };
-        let (unseen, unseen_roles) = (unseen(&kind), unseen(&Kind::role()));
+        let (mut unseen, unseen_roles) = (unseen(&kind), unseen(&Kind::role()));
+        unseen.extend(unread_sources(&loaded, &kind, &name));
         Self { kind, name, loaded, in_configuration, unseen, unseen_roles }
     }
 
@@ -96,6 +91,15 @@ impl ObjectStates {
         let Self { unseen, unseen_roles, .. } = self;
         Some(ObjectQuestion { key, in_configuration: self.in_configuration.clone(), unseen, unseen_roles })
     }
+}
+
+/// The sources of copies of the object that may exist, although their namespaces were not read: those above a missing parent.
+fn unread_sources(loaded: &Loaded, kind: &Kind, name: &str) -> BTreeSet<Name> {
+    let Loaded { forest, structure, .. } = loaded;
+    let Some(kind) = forest.kind_named(&kind.group, &kind.kind) else { return BTreeSet::new() };
+    let key = ObjectKey { kind, name: name.into() };
+    let sources = structure.hierarchies.keys().filter_map(|it| forest.inherited_from(it, &key));
+    sources.filter(|source| structure.may_exist(forest, source)).cloned().collect()
 }
 
 /// These namespaces and all namespaces above and below them.
@@ -364,7 +368,8 @@ fn blocked(answer: &ObjectExplanation, why: &Untouched) -> (State, Option<&'stat
     }
     let would_come = answer.above.iter().any(|it| it.comes.is_ok());
     // What never propagates does not depend on the configuration.
-    let never = answer.above.iter().all(|it| matches!(it.comes, Err(Withheld::Excluded(_))));
+    let never =
+        answer.above.iter().all(|it| matches!(it.comes, Err(Withheld::Excluded(_) | Withheld::CopiedByHop)));
     let why = if never && kind_decides {
         stops(answer)
     } else if would_come || kind_decides {

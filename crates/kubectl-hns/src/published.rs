@@ -17,20 +17,37 @@ pub(crate) async fn settings(session: &Session) -> (Settings, Option<String>) {
     conclude(&read(session).await, session.installation().await)
 }
 
+/// The same with the rules of Accurate's API, where it is enabled.
+pub(crate) async fn both_settings(
+    session: &Session,
+) -> (Settings, Option<forest::accurate::Settings>, Option<String>) {
+    let read = read(session).await;
+    let (settings, note) = conclude(&read, session.installation().await);
+    (settings, read.ok().flatten().and_then(|data| rules(&data)), note)
+}
+
 /// An empty forest with these settings, in which Accurate's API is enabled where it is in the installation.
 pub(crate) async fn forest(session: &Session, settings: Settings) -> Forest {
+    empty(settings, accurate(session).await.unwrap_or_default())
+}
+
+/// An empty forest with these settings, in which Accurate's API is enabled if there are rules of it.
+pub(crate) fn empty(settings: Settings, accurate: Option<forest::accurate::Settings>) -> Forest {
     let forest = Forest::unconfigured(Arc::new(settings));
-    match accurate(session).await {
-        Ok(Some(rules)) => forest.with_accurate(Arc::new(rules)),
-        _ => forest,
+    match accurate {
+        Some(rules) => forest.with_accurate(Arc::new(rules)),
+        None => forest,
     }
 }
 
 /// The rules of Accurate's API; `None` where it is not enabled.
 pub(crate) async fn accurate(session: &Session) -> Result<Option<forest::accurate::Settings>, Problem> {
-    let data = read(session).await?.unwrap_or_default();
-    let shared = in_force(&data).ok().flatten().filter(|it| it.accurate.enabled);
-    Ok(shared.and_then(|it| it.accurate.rules().ok()))
+    Ok(read(session).await?.and_then(|data| rules(&data)))
+}
+
+fn rules(data: &Data) -> Option<forest::accurate::Settings> {
+    let shared = in_force(data).ok()?.filter(|it| it.accurate.enabled)?;
+    shared.accurate.rules().ok()
 }
 
 /// The entries of the `ConfigMap`; `None` where there is none.

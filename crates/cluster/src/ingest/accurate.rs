@@ -143,6 +143,25 @@ mod tests {
     }
 
     #[test]
+    fn the_metadata_alone_says_that_an_object_is_a_copy() {
+        let watches = vec![Kind::role()];
+        let accurate = Settings { watches, ..Settings::default() };
+        let settings = forest::Settings::new("hnc-system", [""; 0], ".*").unwrap();
+        let metadata = ObjectMeta {
+            annotations: Some([(FROM.to_owned(), "root".to_owned())].into()),
+            ..ObjectMeta::default()
+        };
+        for (kind, accurate, from) in [
+            (Kind::role(), Some(&accurate), Some("root")),
+            (Kind::role(), None, None),
+            (Kind::role_binding(), Some(&accurate), None),
+        ] {
+            let fact = crate::ingest::parts(&kind, (&settings, accurate), metadata.clone(), None);
+            assert_eq!(fact.hop.and_then(|it| it.from).as_deref(), from);
+        }
+    }
+
+    #[test]
     fn a_copy_is_bare_without_what_updates_leave_alone() {
         let keys = |pattern: &str| accurate::glob::Keys::new([pattern]).unwrap();
         let settings = Settings {

@@ -34,6 +34,8 @@ pub enum Withheld {
     Mode(Mode),
     /// It, or every object like it, never propagates; the text says why.
     Excluded(Box<str>),
+    /// It is a copy that was made hop by hop, which is never a source of copies below.
+    CopiedByHop,
     /// Objects of its kind and name never propagate: the configuration excludes the name.
     ExcludedName(Box<str>),
     /// One of its annotations cannot be parsed.

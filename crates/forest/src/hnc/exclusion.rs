@@ -30,6 +30,12 @@ pub struct Traits<'a> {
 /// The types of Secrets that belong to an owner in their own namespace. Watches exclude them with a field selector.
 pub const SECRET_TYPES: [&str; 2] = ["helm.sh/release.v1", "kubernetes.io/service-account-token"];
 
+/// Why Secrets of this type are never propagated, if so.
+pub fn type_of_secret(type_: &str) -> Option<String> {
+    let is_bound = SECRET_TYPES.contains(&type_);
+    is_bound.then(|| format!("Secrets of type {type_} belong to their own namespace"))
+}
+
 /// Why an object with finalizers is excluded: no controller removes them from its copies.
 pub const FINALIZERS: &str = "objects with finalizers cannot be propagated";
 
@@ -81,11 +87,11 @@ pub fn exclusion(settings: &Settings, object: &Traits<'_>) -> Option<String> {
         return Some(why.to_owned());
     }
     let core = object.kind.group.is_empty();
-    if let Some(secret_type) = object.secret_type.filter(|it| SECRET_TYPES.contains(it))
+    if let Some(why) = object.secret_type.and_then(type_of_secret)
         && core
         && object.kind.kind == "Secret"
     {
-        return Some(format!("Secrets of type {secret_type} belong to their own namespace"));
+        return Some(why);
     }
     if core && OBJECTS_OF_EVERY_NAMESPACE.contains(&(&object.kind.kind, object.name)) {
         return Some(format!("every namespace has its own {} {:?}", object.kind.kind, object.name));

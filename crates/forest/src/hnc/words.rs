@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use crate::accurate::keys::FROM;
 use crate::core::destination::{Unparsable, Withheld};
 use crate::core::kind::{Kind, Mode, OnConflict};
 use crate::core::managed::Unmanaged;
@@ -84,6 +85,10 @@ impl fmt::Display for Withheld {
         match self {
             Self::Mode(mode) => write!(f, "its kind is in mode {mode}"),
             Self::Excluded(why) => f.write_str(why),
+            Self::CopiedByHop => write!(
+                f,
+                "it is a copy of Accurate's API (annotation {FROM}); remove the annotation to have it propagated"
+            ),
             Self::ExcludedName(name) => {
                 write!(f, "the name {:?} is excluded in the HNCConfiguration", shown(name))
             }

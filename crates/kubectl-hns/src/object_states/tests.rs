@@ -21,8 +21,7 @@ use crate::structure::tests::sketch;
 /// tree that it selects, if any.
 pub(crate) fn object_states(lines: &[&str], roles: &[(&str, &str, &str)]) -> ObjectStates {
     let kind = Kind::role();
-    let of_kind = served_kind(&kind.group, &kind.kind, &[]);
-    let configured = ConfiguredKinds::new(Served { kinds: vec![of_kind], ..Served::default() }, Vec::new());
+    let configured = configured(&kind);
     let structure = sketch(lines);
     let mut forest = structure.forest();
     forest.apply(Fact::Kinds(configured.settings()));
@@ -43,6 +42,11 @@ pub(crate) fn object_states(lines: &[&str], roles: &[(&str, &str, &str)]) -> Obj
     forest.apply(Fact::Objects(id, roles.iter().map(fact).collect()));
     let loaded = Loaded { forest, structure, unread: BTreeMap::new(), notes: Vec::new() };
     ObjectStates::new(kind, "r".into(), loaded, &configured)
+}
+
+fn configured(kind: &Kind) -> ConfiguredKinds {
+    let of_kind = served_kind(&kind.group, &kind.kind, &[]);
+    ConfiguredKinds::new(Served { kinds: vec![of_kind], ..Served::default() }, Vec::new())
 }
 
 fn own() -> There {
@@ -249,5 +253,22 @@ fn a_kind_with_an_unreadable_configuration_is_unknown() {
         let kind = Kind { group: group.into(), ..of_other.kind.clone() };
         let in_configuration = KindInConfiguration::of(&kind, &[], &known.served, &known.resolution);
         assert_eq!(in_configuration, KindInConfiguration::Never(STRUCTURE), "{group}");
+    }
+}
+
+/// A tenant does not read what is above the missing parent.
+#[test]
+fn a_source_above_a_missing_parent_may_exist() {
+    let missing = "ActivitiesHalted (ParentMissing): The parent \"gone\" does not exist";
+    for (is_whole, from, label) in
+        [(true, "top", "to be removed"), (false, "top", "copy of top"), (false, "gone", "to be removed")]
+    {
+        let ObjectStates { kind, name, mut loaded, .. } =
+            object_states(&[&format!("o < gone ! {missing}")], &[("o", from, "")]);
+        loaded.structure.is_whole = is_whole;
+        let configured = configured(&kind);
+        let states = ObjectStates::new(kind, name, loaded, &configured);
+        let state = ObjectState::from(&states.answer("o").unwrap());
+        assert_eq!(state.label(), label, "{is_whole} {from} {state:?}");
     }
 }

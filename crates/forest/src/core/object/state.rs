@@ -37,12 +37,26 @@ impl Source {
         name: &str,
         label: &dyn Fn(&str) -> Option<String>,
     ) -> Result<(), Withheld> {
+        self.is_original()?;
         goes_to(kind, name, self.excluded.as_deref(), self.exceptions.as_deref(), label)
     }
 
     /// Why it propagates to no namespace at all, if so.
     pub(crate) fn stays(&self, kind: &KindSettings, name: &str) -> Option<Withheld> {
-        goes_somewhere(kind, name, self.excluded.as_deref(), self.exceptions.as_deref()).err()
+        let exceptions = self.exceptions.as_deref();
+        let goes = self
+            .is_original()
+            .and_then(|()| goes_somewhere(kind, name, self.excluded.as_deref(), exceptions));
+        goes.err()
+    }
+
+    fn is_original(&self) -> Result<(), Withheld> {
+        if self.copied_by_hop().is_some() { Err(Withheld::CopiedByHop) } else { Ok(()) }
+    }
+
+    /// The namespace of its source, if it is a copy that was made hop by hop.
+    fn copied_by_hop(&self) -> Option<&Name> {
+        self.hop.as_ref()?.from.as_ref()
     }
 
     /// What its annotations ask for, if they can be parsed.
@@ -156,7 +170,9 @@ pub(crate) enum Object {
 
 impl Object {
     pub(crate) fn from_fact(fact: ObjectFact) -> Self {
-        let ObjectFact { version, inherited_from, terminating, exceptions, content, role, hop, .. } = fact;
+        let ObjectFact {
+            version, inherited_from, terminating, excluded, exceptions, content, role, hop, ..
+        } = fact;
         if let Some(inherited_from) = inherited_from {
             let in_force = content.as_ref().is_none_or(|content| content.in_force);
             let digests = content.map(|content| (content.digest, content.body_digest));
@@ -164,9 +180,6 @@ impl Object {
             Self::Copy(Copy { version, inherited_from, digests, accepted: None, in_force, terminating })
         } else {
             let version = version.into();
-            let from = hop.as_ref().and_then(|hop| hop.from.as_ref());
-            let of_others = from.map(|from| format!("it is a copy from namespace {from:?}").into());
-            let excluded = fact.excluded.or(of_others);
             Self::Source(Box::new(Source { version, excluded, exceptions, content, role, hop, terminating }))
         }
     }
@@ -309,6 +322,7 @@ impl Object {
         match (self, other) {
             (Self::Source(one), Self::Source(other)) => {
                 one.excluded == other.excluded
+                    && one.copied_by_hop() == other.copied_by_hop()
                     && one.exceptions == other.exceptions
                     && one.role == other.role
                     && one.content.as_ref().map(|it| it.digest) == other.content.as_ref().map(|it| it.digest)

@@ -66,7 +66,7 @@ fn word(result: Result<(), Withheld>) -> String {
     let word = match result {
         Ok(()) => "goes",
         Err(Withheld::Mode(_)) => "mode",
-        Err(Withheld::Excluded(_) | Withheld::ExcludedName(_)) => "excluded",
+        Err(Withheld::Excluded(_) | Withheld::CopiedByHop | Withheld::ExcludedName(_)) => "excluded",
         Err(Withheld::NotSelected) => "not selected",
         Err(Withheld::NotInTree) => "not in tree",
         Err(Withheld::OptedOut) => "opted out",

@@ -3,7 +3,9 @@
 
 use super::*;
 use crate::cluster::{Cluster, EXCLUDED, binding_key, binds, binds_everywhere, role_key, rules};
+use crate::core::hop::Hop;
 use crate::core::kind::{KindSettings, OnConflict};
+use crate::core::object::ObjectFact;
 use crate::core::patterns::Patterns;
 use crate::dialects::Fact;
 use crate::hnc::configuration::{ServedKind, resolve};
@@ -113,6 +115,23 @@ fn the_top_most_source_comes_and_what_is_there_is_told() {
             "own -> copy of root; {COMES}",
         ),
     ]);
+}
+
+#[test]
+fn a_copy_of_accurates_is_no_source() {
+    let accurate = crate::accurate::Settings { watches: vec![Kind::role()], ..Default::default() };
+    let mut cluster = Cluster::draw("root, mid:root, leaf:mid");
+    cluster.role("mid", "r", "x");
+    let mut forest = cluster.forest().with_accurate(accurate.into());
+    let seen = forest.object(forest.id("mid").unwrap(), &role_key("r")).unwrap();
+    let (version, content) = (seen.version().get(), seen.source().unwrap().content.clone());
+    let hop = Some(Box::new(Hop::new(None, Some("root".into()), true, None)));
+    let mut fact = ObjectFact { content, hop, ..ObjectFact::new("mid".into(), "r".into(), version) };
+    fact.version.resource_version = "1000000".into();
+    forest.apply(Fact::Object(role_key("r").kind, fact));
+    let because = "it is a copy of Accurate's API (annotation accurate.cybozu.com/from); remove the annotation to have it propagated";
+    assert_eq!(why(&forest, "leaf"), format!("nothing -> nothing; mid not: {because}"));
+    assert_eq!(why(&forest, "mid"), format!("own -> own; goes nowhere: {because}"));
 }
 
 #[test]
