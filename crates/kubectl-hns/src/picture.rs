@@ -20,7 +20,9 @@ use crate::structure::Structure;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Node {
     pub(crate) name: String,
-    pub(crate) subnamespace: bool,
+    /// `None` if that could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) subnamespace: Option<bool>,
     /// Whether the settings of the installation exclude the namespace.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) excluded: bool,
@@ -127,7 +129,7 @@ enum Health {
 impl Node {
     /// The name with the words that follow it in a drawing.
     pub(crate) fn title(&self) -> String {
-        let excluded = self.exclusion();
+        let excluded = if self.excluded { " [excluded]" } else { "" };
         let external = if self.external_manager.is_some() { " [external]" } else { "" };
         let terminating = if self.terminating { " [terminating]" } else { "" };
         let omitted =
@@ -135,9 +137,9 @@ impl Node {
         format!("{}{excluded}{external}{terminating}{omitted}", self.name)
     }
 
-    /// What follows the name if the namespace is excluded.
-    pub(crate) fn exclusion(&self) -> &'static str {
-        if self.excluded { " [excluded]" } else { "" }
+    /// Whether it is known to be a subnamespace.
+    pub(crate) fn is_sub(&self) -> bool {
+        self.subnamespace == Some(true)
     }
 
     /// Marks the namespaces that the settings exclude.
@@ -201,10 +203,10 @@ fn node(seen: (&Structure, &Forest), name: &Name, above: &mut Vec<Name>) -> Node
     let seen = structure.namespaces.get(name);
     Node {
         name: name.to_string(),
-        subnamespace: structure.is_subnamespace(name),
+        subnamespace: structure.known_subnamespace(forest, name),
         excluded: false,
         external_manager: seen.and_then(|it| external_manager(&it.annotations)).map(ToOwned::to_owned),
-        terminating: seen.is_some_and(|it| it.terminating),
+        terminating: structure.is_terminating(name),
         conditions: structure.conditions(name).iter().map(ConditionView::from).collect(),
         object: None,
         omitted: 0,

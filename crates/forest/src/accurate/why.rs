@@ -1,7 +1,10 @@
 //! Why nothing reaches a namespace in Accurate's hierarchy, and what happens to an object in it. Plans and explanations ask the same
 //! functions.
 
+use super::keys;
+use super::place::Labelled;
 use super::plan::place::{Decision, Place, Reach, reach};
+use super::state::labels_of;
 use crate::core::hop::{Hop, HopMode};
 use crate::core::kind::ObjectKey;
 use crate::core::name::Name;
@@ -27,6 +30,20 @@ pub fn frozen(forest: &Forest, namespace: &str) -> Option<Frozen> {
         Reach::Frozen(why) => Some(why),
         _ => None,
     }
+}
+
+/// The template that the labels of a sub-namespace name. It has no effect: objects come from the parent only.
+pub fn idle_template(forest: &Forest, namespace: &str) -> Option<Name> {
+    let labels = labels_of(forest, forest.id(namespace)?);
+    labels.value(keys::PARENT)?;
+    labels.value(keys::TEMPLATE).map(Name::from)
+}
+
+/// The Role of the binding of this name in the upstream namespace, if the binding is not copied because the Role here is none or another
+/// one.
+pub fn lacking_role(forest: &Forest, namespace: &str, binding: &ObjectKey) -> Option<ObjectKey> {
+    let place = Place::of(forest, namespace)?;
+    place.role_of(binding).filter(|role| !place.role_is_the_same(role))
 }
 
 /// What the controller does with an object in a namespace.
@@ -117,6 +134,16 @@ mod tests {
             ("x", Some(Frozen::Cycle)),
         ] {
             assert_eq!(frozen(&forest, name), wanted, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_template_of_a_sub_namespace_has_no_effect() {
+        let forest = draw("r root ~t, s ^r ~t, m ^gone ~lost, i ~t, t template");
+        for (name, wanted) in
+            [("r", None), ("s", Some("t")), ("m", Some("lost")), ("i", None), ("gone", None)]
+        {
+            assert_eq!(idle_template(&forest, name).as_deref(), wanted, "{name}");
         }
     }
 }

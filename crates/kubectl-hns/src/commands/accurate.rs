@@ -93,6 +93,14 @@ fn note_on_place(name: &str, place: &Place, settings: Option<&Settings>) -> Opti
     place.is_in_hnc.then_some(shown)
 }
 
+/// That a sub-namespace has a template, which has no effect.
+pub(crate) fn without_effect(name: &str, template: &str) -> String {
+    format!(
+        "{template}, the template of {name}, has no effect, because {name} is a sub-namespace; `kubectl accurate template unset {name}` \
+         removes it"
+    )
+}
+
 /// `Error: WHAT: reason`, with hints that fit Accurate's API.
 fn failed(what: impl std::fmt::Display, problem: &Problem) -> Failure {
     let failure = Failure::because(what, problem);

@@ -28,7 +28,7 @@ fn add<'a>(
     text: &mut String,
 ) {
     if seen.insert(&node.name) {
-        let style = if node.subnamespace { ", style=\"rounded,filled,dashed\"" } else { "" };
+        let style = if node.is_sub() { ", style=\"rounded,filled,dashed\"" } else { "" };
         let fill = match node.class() {
             None => "",
             Some("halted") => ", fillcolor=\"#f8d7da\"",

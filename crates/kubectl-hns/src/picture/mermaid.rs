@@ -51,7 +51,7 @@ impl<'a> Chart<'a> {
             return id.clone();
         }
         let id = format!("n{}", self.ids.len() + 1);
-        let sub = if node.subnamespace { ":::sub" } else { "" };
+        let sub = if node.is_sub() { ":::sub" } else { "" };
         let mark = node.object.as_ref().map(|mark| format!("<br/>{}", mark.label())).unwrap_or_default();
         self.nodes.line(format!("  {id}[\"{}{mark}\"]{sub}", node.title()));
         if let Some(class) = node.class() {

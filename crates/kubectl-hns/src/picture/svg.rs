@@ -70,7 +70,7 @@ pub(crate) fn draw(trees: &[Node]) -> String {
 
 fn label(node: &Node) -> String {
     let mark = node.object.as_ref().map(|mark| format!(": {}", mark.label())).unwrap_or_default();
-    let sub = if node.subnamespace { "[s] " } else { "" };
+    let sub = if node.is_sub() { "[s] " } else { "" };
     format!("{sub}{}{mark}", node.title())
 }
 
@@ -80,7 +80,7 @@ fn box_width(label: &str) -> f64 {
 
 /// The style classes of a node.
 fn classes(node: &Node) -> Vec<&'static str> {
-    node.subnamespace.then_some("sub").into_iter().chain(node.class()).collect()
+    node.is_sub().then_some("sub").into_iter().chain(node.class()).collect()
 }
 
 /// The width of each column: that of its widest box.

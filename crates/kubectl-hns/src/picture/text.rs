@@ -42,7 +42,7 @@ impl Drawing {
 
     /// The name with its mark and footnotes; the root of a tree has no mark.
     fn label(&mut self, node: &Node, marked: bool) -> String {
-        let marked = marked && node.subnamespace;
+        let marked = marked && node.is_sub();
         self.marked |= marked;
         let mark = if marked { self.paint.ink(Ink::Faint, "[s]") + " " } else { String::new() };
         let name = format!("{mark}{}", node.title());

@@ -200,7 +200,7 @@ impl<'a> Place<'a> {
     }
 
     /// The Role that the binding of this name upstream refers to. `None` also if Roles are not propagated.
-    pub(super) fn role_of(&self, key: &ObjectKey) -> Option<ObjectKey> {
+    pub(crate) fn role_of(&self, key: &ObjectKey) -> Option<ObjectKey> {
         let (binding, _) = self.asking(key)?;
         let (kind, name) = (self.forest.role_kind()?, binding.role.clone()?);
         self.settings.watches(self.forest.kind(kind)).then_some(ObjectKey { kind, name })
@@ -208,7 +208,7 @@ impl<'a> Place<'a> {
 
     /// Whether this Role is, or becomes with this plan, an exact copy of the one upstream: a Role of that name with other rules
     /// would give other rights.
-    fn role_is_the_same(&self, role: &ObjectKey) -> bool {
+    pub(crate) fn role_is_the_same(&self, role: &ObjectKey) -> bool {
         matches!(self.compared(role), Decision::Write(..)) || self.has_the_same(role)
     }
 

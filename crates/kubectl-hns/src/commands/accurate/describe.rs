@@ -1,6 +1,8 @@
 //! `namespace describe`: shows the place of a namespace, and the objects that are copied from and to it.
 
 use clap::Args;
+use forest::Kind;
+use forest::exclusion::SECRET_TYPES;
 use hns_api::accurate::annotations::{FROM, PROPAGATE};
 use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE_ROOT, TYPE_TEMPLATE};
 use hns_cluster::api::Api;
@@ -14,7 +16,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DynamicObject, ListParams};
 
 use super::place::{self, Place};
-use super::{ENABLE, failed, labels, note_on_place};
+use super::{ENABLE, failed, labels, note_on_place, without_effect};
 use crate::failure::{Done, Problem};
 use crate::lines::{Lines, printable};
 use crate::session::Session;
@@ -51,16 +53,18 @@ fn deployment(text: &str) -> Result<String, String> {
 
 pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Terminal) -> Done {
     let name = &*arguments.namespace;
-    let place = place::read(session, name).await?;
+    let mut place = place::read(session, name).await?;
+    place.look_into_hnc(session, name).await;
     let count = match edge_below(&place) {
         Some((label, what)) => Some((what, count(session, label, name).await?)),
         None => None,
     };
     terminal.print(&head(name, &place, count));
-    if let Some(note) = note_on_place(name, &place, labels::settings(session).await.as_ref()) {
+    let has_parent = has_parent(session, &place).await;
+    for note in notes(name, &place, labels::settings(session).await.as_ref(), has_parent) {
         terminal.note(&note);
     }
-    let watches = watches((session, terminal), arguments).await?;
+    let (watches, is_hns) = watches((session, terminal), arguments).await?;
     if watches.is_empty() {
         return Ok(());
     }
@@ -73,7 +77,7 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
             Ok(kind) => {
                 let api =
                     Api::<DynamicObject>::namespaced_with(session.client.clone(), name, &api_resource(&kind));
-                let listed = session.list_metadata(&api, &ListParams::default()).await;
+                let listed = session.list_metadata(&api, &selected(&kind, is_hns)).await;
                 listed.map_err(|problem| format!("{} cannot be listed: {problem}", kind.group_resource()))
             }
             Err(why) => Err(why),
@@ -85,6 +89,35 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
     }
     terminal.print(&aligned(&rows, 2));
     Ok(())
+}
+
+/// Whether the parent exists, as far as the user may see that.
+async fn has_parent(session: &Session, place: &Place) -> bool {
+    let Some(parent) = &place.parent else { return false };
+    !matches!(session.call(session.all::<Namespace>().get_metadata_opt(parent)).await, Ok(None))
+}
+
+/// What is unusual about the place.
+fn notes(name: &str, place: &Place, settings: Option<&forest::Settings>, has_parent: bool) -> Vec<String> {
+    let ending = place.is_ending.then(|| format!("{name} is being deleted"));
+    let on_edges = match (&place.parent, &place.template) {
+        (Some(parent), _) if !has_parent => Some(format!(
+            "{parent}, the parent of {name}, does not exist, so nothing is copied to {name}; `kubectl accurate doctor` says what to do"
+        )),
+        (Some(_), Some(template)) => Some(without_effect(name, template)),
+        _ => None,
+    };
+    let is_managed = settings.is_none_or(|it| it.is_managed(name));
+    let on_edges = on_edges.filter(|_| is_managed);
+    [note_on_place(name, place, settings), on_edges, ending].into_iter().flatten().collect()
+}
+
+/// The objects of a kind that can be propagated. hns leaves out Secrets of some types.
+fn selected(kind: &Kind, is_hns: bool) -> ListParams {
+    if is_hns && kind.group.is_empty() && kind.kind == "Secret" {
+        return ListParams::default().fields(&SECRET_TYPES.map(|it| format!("type!={it}")).join(","));
+    }
+    ListParams::default()
 }
 
 /// The label by which the next namespaces name this one, and what they are.
@@ -125,11 +158,11 @@ fn object(kind: &str, metadata: &ObjectMeta) -> Option<Vec<String>> {
     Some(vec![kind.to_owned(), cell(metadata.name.as_ref()), cell(from), cell(mode)])
 }
 
-/// The kinds that are propagated.
+/// The kinds that are propagated, and whether hns propagates them.
 async fn watches(
     (session, terminal): (&Session, &Terminal),
     arguments: &Arguments,
-) -> Result<Vec<Watch>, Failure> {
+) -> Result<(Vec<Watch>, bool), Failure> {
     let Arguments { accurate_namespace: namespace, accurate_deployment: deployment, .. } = arguments;
     let is_named = namespace.is_some() || deployment.is_some();
     let [namespace, deployment] = [(namespace, NAMESPACE), (deployment, DEPLOYMENT)]
@@ -139,18 +172,18 @@ async fn watches(
         Err(problem) => Err(unread(&problem)),
     };
     let settings = match of_hns {
-        Ok(Some(found)) if !is_named => Some(found),
+        Ok(Some(found)) if !is_named => Some((found, true)),
         of_hns => match of_accurate(session, namespace, deployment).await? {
-            None => of_hns?.inspect(|_| {
+            None => of_hns?.map(|found| (found, true)).inspect(|_| {
                 terminal.note(&format!(
                     "Deployment {namespace}/{deployment} does not exist; the configuration is that of hns"
                 ));
             }),
-            found => found,
+            Some(found) => Some((found, false)),
         },
     };
     match settings {
-        Some(settings) => Ok(settings.config.watches),
+        Some((settings, is_hns)) => Ok((settings.config.watches, is_hns)),
         None => Err(unconfigured(session, (namespace, deployment)).await),
     }
 }
@@ -252,6 +285,27 @@ mod tests {
         ] {
             let count = edge_below(&place).map(|(_, what)| (what, count));
             assert_eq!(head("n", &place, count), format!("Name: n\n{wanted}"));
+        }
+    }
+
+    #[test]
+    fn what_is_unusual_about_a_place_is_noted() {
+        let settings = forest::Settings::new("home", ["out"], ".*").unwrap();
+        let (missing, idle) = ("p, the parent of n, does not exist", "t, the template of n, has no effect");
+        for (name, parent, template, has_parent, is_ending, wanted) in [
+            ("n", "p", "", true, false, &[][..]),
+            ("n", "", "t", false, false, &[]),
+            ("n", "p", "", false, true, &[missing, "n is being deleted"]),
+            ("n", "p", "t", false, false, &[missing]),
+            ("n", "p", "t", true, false, &[idle]),
+            ("out", "p", "t", true, false, &["namespace out is excluded"]),
+        ] {
+            let some = |text: &str| Some(text.to_owned()).filter(|it| !it.is_empty());
+            let place =
+                Place { parent: some(parent), template: some(template), is_ending, ..Place::default() };
+            let notes = notes(name, &place, Some(&settings), has_parent);
+            let is_so = |(note, wanted): (&String, &&str)| note.starts_with(wanted);
+            assert!(notes.len() == wanted.len() && notes.iter().zip(wanted).all(is_so), "{notes:?}");
         }
     }
 

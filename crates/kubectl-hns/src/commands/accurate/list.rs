@@ -1,6 +1,6 @@
 //! `list`, `sub list` and `template list`: draw the trees that the labels of namespaces make.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use clap::Args;
 use hns_api::accurate::labels::{PARENT, TYPE};
@@ -12,7 +12,7 @@ use super::place::Place;
 use super::{failed, labels, note_on_place};
 use crate::commands::tree::{Form, drawn};
 use crate::failure::Done;
-use crate::lines::Lines;
+use crate::lines::{self, Lines};
 use crate::picture::Node;
 use crate::session::Session;
 use crate::{Failure, Terminal};
@@ -51,24 +51,44 @@ pub(super) async fn run(arguments: &Arguments, edges: Edges, session: &Session, 
     if trees.is_empty() {
         terminal.note(&format!("no namespace has the label {TYPE}={}", edges.top));
     }
+    let left_out = if arguments.root.is_none() { left_out(&namespaces, edges, &trees) } else { Vec::new() };
     match arguments.output {
         None => terminal.print(&text(&trees)),
         form => terminal.print(&drawn(&trees, form, terminal)?),
     }
-    let root = namespaces.iter().find(|it| arguments.root.is_some() && it.name == arguments.root);
-    let note = root
-        .zip(arguments.root.as_deref())
-        .and_then(|(it, name)| note_on_place(name, &Place::of(it), settings.as_ref()));
-    if let Some(note) = note {
-        terminal.note(&note);
+    if !left_out.is_empty() {
+        terminal.note(&format!(
+            "not shown, because no tree begins above them: {}; `kubectl accurate doctor` checks the trees",
+            lines::first(&left_out, 5)
+        ));
+    }
+    if let Some(name) = arguments.root.as_deref()
+        && let Some(root) = namespaces.iter().find(|it| it.name.as_deref() == Some(name))
+    {
+        let mut place = Place::of(root);
+        place.look_into_hnc(session, name).await;
+        if let Some(note) = note_on_place(name, &place, settings.as_ref()) {
+            terminal.note(&note);
+        }
     }
     Ok(())
 }
 
+/// The namespaces with a label of these edges that are in none of all trees.
+fn left_out(namespaces: &[ObjectMeta], edges: Edges, trees: &[Node]) -> Vec<String> {
+    let shown: BTreeSet<&str> = trees.iter().flat_map(Node::all).map(|it| &*it.name).collect();
+    let has_edge = |it: &&ObjectMeta| label(it, edges.label).is_some();
+    let names = namespaces.iter().filter(has_edge).filter_map(|it| it.name.clone());
+    names.filter(|name| !shown.contains(&**name)).collect()
+}
+
+/// A label that is not empty.
+fn label(namespace: &ObjectMeta, key: &str) -> Option<String> {
+    namespace.labels.as_ref()?.get(key).filter(|it| !it.is_empty()).cloned()
+}
+
 /// The tree below `root`, or all trees.
 fn trees(namespaces: &[ObjectMeta], edges: Edges, root: Option<&str>) -> Result<Vec<Node>, Failure> {
-    let label =
-        |it: &ObjectMeta, key: &str| it.labels.as_ref()?.get(key).filter(|it| !it.is_empty()).cloned();
     let all = Namespaces {
         known: namespaces.iter().filter_map(|it| Some((it.name.as_deref()?, it))).collect(),
         above: namespaces
@@ -114,7 +134,7 @@ impl<'a> Namespaces<'a> {
         let labels = seen.and_then(|it| it.labels.as_ref());
         Node {
             name: name.to_owned(),
-            subnamespace: labels.is_some_and(|it| it.contains_key(PARENT)),
+            subnamespace: Some(labels.is_some_and(|it| it.contains_key(PARENT))),
             excluded: false,
             external_manager: None,
             terminating: seen.is_some_and(|it| it.deletion_timestamp.is_some()),
@@ -126,14 +146,14 @@ impl<'a> Namespaces<'a> {
     }
 }
 
-/// The trees as Accurate's plugin draws them: the namespaces at the top have branches, too. Only excluded namespaces are marked.
+/// The trees as Accurate's plugin draws them: the namespaces at the top have branches, too.
 fn text(trees: &[Node]) -> String {
     fn level(nodes: &[Node], indent: &str, text: &mut String) {
         let last = nodes.len().saturating_sub(1);
         for (place, node) in nodes.iter().enumerate() {
             let (branch, more) =
                 if place == last { ("└── ", "    ") } else { ("├── ", "│   ") };
-            text.line(format!("{indent}{branch}{}{}", node.name, node.exclusion()));
+            text.line(format!("{indent}{branch}{}", node.title()));
             level(&node.children, &format!("{indent}{more}"), text);
         }
     }
@@ -189,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn only_excluded_namespaces_are_marked() {
+    fn namespaces_that_are_excluded_or_being_deleted_are_marked() {
         let settings = Settings::new("home", ["a-1"], "[^b].*").unwrap();
         let mut namespaces = namespaces(&WORLD);
         namespaces[2].deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
@@ -197,11 +217,34 @@ mod tests {
         for tree in &mut trees {
             tree.exclude(&settings);
         }
-        let wanted = "├── a\n│   ├── a-1 [excluded]\n│   │   └── a-1-x\n│   └── a-2\n└── b [excluded]\n";
+        let wanted =
+            "├── a\n│   ├── a-1 [excluded]\n│   │   └── a-1-x\n│   └── a-2 [terminating]\n└── b [excluded]\n";
         assert_eq!(text(&trees), wanted);
         let data = serde_json::to_value(&trees).unwrap();
         assert_eq!(data[0]["children"][0]["excluded"], true);
         assert_eq!(data[0].get("excluded"), None);
+    }
+
+    #[test]
+    fn what_is_in_no_tree_is_named() {
+        let left_out = |lines: &[&str], edges| {
+            let namespaces = namespaces(lines);
+            left_out(&namespaces, edges, &trees(&namespaces, edges, None).unwrap())
+        };
+        assert_eq!(left_out(&WORLD, OF_ROOTS), Vec::<String>::new());
+        assert_eq!(left_out(&WORLD, OF_TEMPLATES), Vec::<String>::new());
+        let lost = [
+            "r type=root",
+            "a parent=r",
+            "n",
+            "o parent=gone",
+            "p parent=o",
+            "q parent=n",
+            "x parent=y",
+            "y parent=x",
+        ];
+        assert_eq!(left_out(&lost, OF_ROOTS), ["o", "p", "q", "x", "y"]);
+        assert_eq!(left_out(&["i template=gone", "n"], OF_TEMPLATES), ["i"]);
     }
 
     #[test]

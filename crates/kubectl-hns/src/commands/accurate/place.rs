@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use hns_api::accurate::annotations::MOVED_FROM;
 use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE};
 use hns_api::labels;
+use hns_api::names::HIERARCHY_CONFIGURATION;
+use hns_cluster::ingest;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DynamicObject, PostParams};
@@ -26,6 +28,8 @@ pub(super) struct Place {
     pub(super) moved_from: Option<Original>,
     /// Whether it is in HNC's hierarchy.
     pub(super) is_in_hnc: bool,
+    /// Whether it is being deleted.
+    pub(super) is_ending: bool,
 }
 
 /// A `SubNamespace` that a namespace no longer belongs to. A user who may write the annotation, but may not read the `SubNamespace`, does
@@ -60,7 +64,18 @@ impl Place {
             template: label(TEMPLATE),
             moved_from: value(&metadata.annotations, MOVED_FROM).as_deref().and_then(Original::read),
             is_in_hnc: is_in_hnc(metadata),
+            is_ending: metadata.deletion_timestamp.is_some(),
         }
+    }
+
+    /// Finds out whether it is in HNC's hierarchy, too. There, one that is in both is halted, and has no labels of its place. Who may not
+    /// read that sees the rest.
+    pub(super) async fn look_into_hnc(&mut self, session: &Session, name: &str) {
+        if self.is_in_hnc || self.labels().iter().all(|(_, value)| value.is_none()) {
+            return;
+        }
+        let found = session.call(hierarchy::api(session, name).get_opt(HIERARCHY_CONFIGURATION)).await;
+        self.is_in_hnc = found.ok().flatten().is_some_and(|it| ingest::hierarchy(it).1.parent.is_some());
     }
 
     /// The labels that say it.

@@ -81,7 +81,14 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
     let mut result = Box::pin(preview.try_all(&intents)).await?;
     result.notes.extend(notes);
     let document = Document::new(lines, &result);
-    show(&document, arguments.output, terminal)?.map_or(Ok(()), Err)
+    let Some(failure) = show(&document, arguments.output, terminal)? else { return Ok(()) };
+    let reason = document.verdict.message.as_deref().unwrap_or_default();
+    Err(match &arguments.command {
+        Command::Sub(Sub::Create(sub::Create { name, .. }) | Sub::Delete(sub::Delete { name })) => {
+            sub::with_way(failure, session, name, reason).await
+        }
+        _ => failure,
+    })
 }
 
 /// What a command would do.
@@ -181,7 +188,7 @@ async fn graft(arguments: &relocation::Graft, session: &Session) -> Result<Chang
     let form = (!exists).then(|| created(to, name, &SubNamespaceSpec::default()));
     let labels = labelled(name, &place, &next);
     let line = if labels.is_none() && form.is_none() {
-        format!("{name} is a sub-namespace of {to} already; unchanged")
+        relocation::already(name, to)
     } else {
         format!("{name} would be a sub-namespace of {to}")
     };

@@ -100,7 +100,8 @@ pub(crate) async fn move_to(arguments: &Move, session: &Session, terminal: &Term
 pub(crate) async fn graft(arguments: &Graft, session: &Session, terminal: &Terminal) -> Done {
     let Graft { namespace: name, parent: to } = arguments;
     let place = to_move(session, name).await?;
-    if let Some(earlier) = unfinished(&place, Some(to)) {
+    let earlier = unfinished(&place, Some(to)).cloned();
+    if let Some(earlier) = &earlier {
         finish((session, terminal), name, Some(earlier)).await.map_err(Failure::resumable)?;
     }
     let next = |place| grafted(&place, name, to);
@@ -111,9 +112,13 @@ pub(crate) async fn graft(arguments: &Graft, session: &Session, terminal: &Termi
     next(place)?;
     user_rights::require(session, &rights).await?;
     place::change(session, name, Mode::DryRun, next).await?;
-    forms::ensure((session, terminal), to, name, &SubNamespaceSpec::default()).await?;
-    place::change(session, name, Mode::Store, next).await.map_err(Failure::resumable)?;
-    terminal.line(&format!("grafted {name} under {to}"));
+    let is_new = forms::ensure((session, terminal), to, name, &SubNamespaceSpec::default()).await?;
+    let changes = place::change(session, name, Mode::Store, next).await.map_err(Failure::resumable)?;
+    terminal.line(&if changes || is_new || earlier.is_some() {
+        format!("grafted {name} under {to}")
+    } else {
+        already(name, to)
+    });
     Ok(())
 }
 
@@ -237,6 +242,11 @@ pub(super) fn grafted(place: &Place, name: &str, to: &str) -> Result<Place, Fail
         .with_hint(format!("To move it, use `kubectl accurate sub move {name} {to}`."))),
         None => Ok(Place { parent: Some(to.to_owned()), is_in_hnc: place.is_in_hnc, ..Place::default() }),
     }
+}
+
+/// What is said of a graft that changes nothing.
+pub(super) fn already(name: &str, to: &str) -> String {
+    format!("{name} is a sub-namespace of {to} already; unchanged")
 }
 
 /// The place of a sub-namespace that becomes a root. The original `SubNamespace`, if any, is deleted afterwards.

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use clap::Args;
 use forest::accurate::Settings;
 use forest::accurate::glob::Keys;
+use hns_api::accurate::labels::{PARENT, TEMPLATE};
 use hns_api::accurate::{SubNamespace, SubNamespaceSpec};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, ListParams, PostParams};
 
 use super::place::{self, Place};
 use super::{failed, labels, relocation};
@@ -43,6 +44,9 @@ pub(crate) struct Delete {
     #[arg(value_name = "NAMESPACE", value_parser = crate::flags::namespace)]
     pub(super) name: String,
 }
+
+/// The reason of a refusal to delete a namespace that others name as their parent or their template.
+pub(in crate::commands) const CHILDREN_EXIST: &str = "child namespaces exist";
 
 /// The value of one flag.
 type Pairs = Vec<(String, String)>;
@@ -147,10 +151,11 @@ impl Delete {
             ))
         })?;
         let place = Place::of(&found.metadata);
-        match &place.parent {
-            Some(parent) => Ok(parent.clone()),
-            None => Err(super::no_sub_namespace(&self.name, &place, Some(HINT))),
+        if let Some(parent) = &place.parent {
+            return Ok(parent.clone());
         }
+        labels::refuse_excluded(session, name).await?;
+        Err(super::no_sub_namespace(name, &place, Some(HINT)))
     }
 
     /// A note if the namespace stays without its `SubNamespace`.
@@ -168,19 +173,74 @@ pub(super) fn by_label_only(name: &str) -> Failure {
     ))
 }
 
+/// The failure with what to do about this refusal, which has the same text in Accurate.
+pub(super) async fn with_way(failure: Failure, session: &Session, name: &str, reason: &str) -> Failure {
+    if reason.ends_with(CHILDREN_EXIST) {
+        return failure.with_hint(despite_children(session, name).await);
+    }
+    let Some(parent) = no_parent(reason) else { return failure };
+    let is_in_hnc = place::read(session, parent).await.is_ok_and(|it| it.is_in_hnc);
+    failure.with_hint(if is_in_hnc {
+        format!(
+            "{parent} is in HNC's hierarchy: `kubectl hns create {name} -n {parent}` creates a subnamespace."
+        )
+    } else {
+        format!("`kubectl accurate namespace set-type {parent} root` makes it a root.")
+    })
+}
+
+/// The namespace that cannot have sub-namespaces, if that is the reason of a refusal.
+fn no_parent(reason: &str) -> Option<&str> {
+    reason.strip_suffix(" is neither a root nor a sub namespace")?.rsplit(' ').next()
+}
+
+/// How to delete a namespace that others name as their parent or their template.
+pub(in crate::commands) async fn despite_children(session: &Session, name: &str) -> String {
+    let namespaces = session.all::<Namespace>();
+    let named_in = async |label: &str| {
+        let params = ListParams::default().labels(&format!("{label}={name}"));
+        let found = session.list_metadata(&namespaces, &params).await.ok()?;
+        Some(found.into_iter().filter_map(|it| it.metadata.name).collect::<Vec<String>>())
+    };
+    let (children, instances) = futures::join!(named_in(PARENT), named_in(TEMPLATE));
+    without_others(name, children.as_deref(), instances.as_deref())
+}
+
+/// The same; the namespaces are `None` if the user may not list them.
+fn without_others(name: &str, children: Option<&[String]>, instances: Option<&[String]>) -> String {
+    let line = |what: &str, names: Option<&[String]>, how: &str| match names {
+        Some([]) => None,
+        Some(names) => Some(format!("{what} of {name}: {}. {how}", names.join(", "))),
+        None => Some(format!("You may not list the {} of {name}. {how}", what.to_lowercase())),
+    };
+    let lines = [
+        line(
+            "Sub-namespaces",
+            children,
+            "Delete them first. With the setting accurate.allowCascadingDeletion they are deleted as well.",
+        ),
+        line(
+            "Instances",
+            instances,
+            "First remove their template: `kubectl accurate template unset INSTANCE`.",
+        ),
+    ];
+    lines.into_iter().flatten().collect::<Vec<_>>().join("\n")
+}
+
 pub(crate) async fn create(arguments: &Create, session: &Session, terminal: &Terminal) -> Done {
     let Create { name, parent, .. } = arguments;
     arguments.is_new(session).await?;
     let form = SubNamespace::new(name, arguments.spec());
     let forms = session.within::<SubNamespace>(parent);
-    session.call(forms.create(&PostParams::default(), &form)).await.map_err(|problem| {
-        let what = format!("SubNamespace {parent}/{name} cannot be created");
-        let failure = failed(what, &problem);
-        if problem.code() != 409 {
-            return failure;
-        }
-        failure.with_hint(format!("Its status says why there is no namespace: `kubectl get subnamespaces {name} -n {parent} -o yaml`."))
-    })?;
+    if let Err(problem) = session.call(forms.create(&PostParams::default(), &form)).await {
+        let failure = failed(format_args!("SubNamespace {parent}/{name} cannot be created"), &problem);
+        return Err(if problem.code() == 409 {
+            failure.with_hint(format!("Its status says why there is no namespace: `kubectl get subnamespaces {name} -n {parent} -o yaml`."))
+        } else {
+            with_way(failure, session, name, &problem.to_string()).await
+        });
+    }
     terminal.line(&format!("SubNamespace {name} is created in {parent}"));
     for note in arguments.without_effect(session).await {
         terminal.note(&note);
@@ -202,7 +262,7 @@ pub(crate) async fn delete(arguments: &Delete, session: &Session, terminal: &Ter
     };
     let failure = failed(format_args!("SubNamespace {parent}/{name} cannot be deleted"), &problem);
     if !problem.is_not_found() {
-        return Err(failure);
+        return Err(with_way(failure, session, name, &problem.to_string()).await);
     }
     place::to_move(session, name).await?;
     Err(Failure { hint: by_label_only(name).hint, ..failure })
@@ -238,6 +298,33 @@ mod tests {
             let found = without_effect(&spec, &settings);
             assert_eq!(found.len(), wanted.len(), "{found:?}");
             assert!(found.iter().zip(wanted).all(|(note, part)| note.contains(part)), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_to_be_done_before_a_deletion_is_said() {
+        let names = |all: &[&str]| Some(all.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>());
+        let first =
+            "Delete them first. With the setting accurate.allowCascadingDeletion they are deleted as well.";
+        let unset = "First remove their template: `kubectl accurate template unset INSTANCE`.";
+        for (children, instances, wanted) in [
+            (names(&["a", "b"]), names(&[]), format!("Sub-namespaces of n: a, b. {first}")),
+            (names(&[]), names(&["c"]), format!("Instances of n: c. {unset}")),
+            (
+                None,
+                None,
+                format!(
+                    "You may not list the sub-namespaces of n. {first}\nYou may not list the instances of n. {unset}"
+                ),
+            ),
+        ] {
+            assert_eq!(without_others("n", children.as_deref(), instances.as_deref()), wanted);
+        }
+        for (reason, parent) in [
+            ("x \"n\" is forbidden: namespace p is neither a root nor a sub namespace", Some("p")),
+            (CHILDREN_EXIST, None),
+        ] {
+            assert_eq!(no_parent(reason), parent);
         }
     }
 

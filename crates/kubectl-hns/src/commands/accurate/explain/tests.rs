@@ -1,0 +1,259 @@
+use std::sync::Arc;
+
+use forest::accurate::{Fact as AccurateFact, Settings};
+use forest::{Fact, KindSettings, Mode, hnc};
+use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE, TYPE_ROOT};
+use hns_cluster::ingest;
+use serde_json::json;
+
+use super::*;
+use crate::structure;
+use crate::structure::tests::sketch;
+
+fn secret() -> Kind {
+    Kind { group: String::new(), version: "v1".into(), kind: "Secret".into(), resource: "secrets".into() }
+}
+
+fn empty() -> (Forest, Arc<Settings>) {
+    let accurate = Arc::new(Settings { watches: vec![secret()], ..Settings::default() });
+    (Forest::unconfigured(Arc::new(structure::settings())).with_accurate(accurate.clone()), accurate)
+}
+
+#[test]
+fn in_the_other_hierarchy_another_command_explains_the_object() {
+    let forest = sketch(&["p", "n < p"]).put_into(empty().0);
+    let advice = judged(&forest, &["n".into()], &BTreeMap::new(), None, (&secret(), "x")).2.unwrap();
+    assert!(advice.starts_with("`kubectl hns explain secrets/x -n n`"), "{advice}");
+}
+
+/// Namespaces with these labels.
+fn place(forest: &mut Forest, namespaces: &[(&str, &[(&str, &str)])]) {
+    let fact = |(name, labels): &(&str, &[(&str, &str)])| {
+        let labels: serde_json::Map<_, _> =
+            labels.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
+        ingest::namespace(&serde_json::from_value(json!({ "name": name, "labels": labels })).unwrap())
+    };
+    forest.apply(Fact::Namespaces(namespaces.iter().map(fact).collect()));
+    forest.apply(Fact::Hnc(hnc::Fact::Hierarchies(Vec::new())));
+    forest.apply(AccurateFact::SubNamespaces(Vec::new()));
+}
+
+/// An object `x` of this kind, with these annotations and this content.
+fn put(
+    forest: &mut Forest,
+    kind: &Kind,
+    (namespace, name): (&str, &str),
+    annotations: &[(&str, &str)],
+    content: serde_json::Value,
+) {
+    let annotations: serde_json::Map<_, _> =
+        annotations.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
+    let mut object = content;
+    object["metadata"] = json!({ "name": name, "namespace": namespace, "annotations": annotations });
+    let object = serde_json::from_str(&object.to_string()).unwrap();
+    let (settings, accurate) = (forest.shared_settings(), forest.accurate_settings().cloned());
+    let fact = ingest::api_object(kind, (&settings, accurate.as_deref()), object);
+    let id = forest.kind_named(&kind.group, &kind.kind).unwrap();
+    forest.apply(Fact::Object(id, fact));
+}
+
+/// A root and its sub-namespace.
+fn pair() -> Forest {
+    let (mut forest, _) = empty();
+    place(&mut forest, &[("root", &[(TYPE, TYPE_ROOT)]), ("sub", &[(PARENT, "root")])]);
+    forest.apply(Fact::Kinds(vec![KindSettings::new(secret(), Mode::Ignore)]));
+    forest
+}
+
+/// A Secret `x` in `root` and in `sub`, each with these annotations.
+fn why(namespace: &str, objects: [(&str, &[(&str, &str)]); 2]) -> String {
+    let mut forest = pair();
+    for (namespace, annotations) in objects.into_iter().filter(|(_, it)| !it.is_empty()) {
+        put(&mut forest, &secret(), (namespace, "x"), annotations, json!({}));
+    }
+    explained(&forest, namespace, &BTreeMap::new()).why
+}
+
+fn explained(forest: &Forest, namespace: &str, bound: &BTreeMap<Name, String>) -> Explanation {
+    let path: &[Name] = if namespace == "sub" { &["sub".into(), "root".into()] } else { &["root".into()] };
+    explanation(forest, (path, &BTreeSet::new(), bound), &secret(), "x")
+}
+
+#[test]
+fn a_secret_of_a_type_that_is_never_propagated_says_so() {
+    let because = "Secrets of type t belong to their own namespace";
+    let (source, copy) = ([(PROPAGATE, "update")], [(PROPAGATE, "update"), (FROM, "root")]);
+    let above = format!("the one in root, its parent, is never propagated, because {because}");
+    let itself = format!("it is never propagated, because {because}");
+    // The annotations of a Secret of such a type count as none.
+    for (bound, namespace, root, sub, state, wanted) in [
+        ("root", "sub", &[][..], &[][..], "not there", &*above),
+        ("root", "sub", &[], &copy, "copy of root (mode update); to be removed", &above),
+        ("root", "root", &[], &[], "not propagated", &itself),
+        ("sub", "sub", &[], &[], "not propagated", &itself),
+        (
+            "sub",
+            "sub",
+            &source,
+            &[],
+            "conflict",
+            "it is not a copy, so it is kept, and the one in root is not copied",
+        ),
+    ] {
+        let mut forest = pair();
+        for (name, annotations) in [("root", root), ("sub", sub)] {
+            if bound == name || !annotations.is_empty() {
+                put(&mut forest, &secret(), (name, "x"), annotations, json!({}));
+            }
+        }
+        let found = explained(&forest, namespace, &BTreeMap::from([(bound.into(), because.to_owned())]));
+        assert_eq!((&*found.state, &*found.why), (state, wanted), "{bound} {namespace}");
+        let advice = (state == "conflict").then_some("rename or delete one of the two");
+        assert_eq!(found.advice.as_deref(), advice, "{bound} {namespace}");
+    }
+}
+
+#[test]
+fn the_members_of_a_cycle_and_a_template_without_effect_are_named() {
+    let (mut forest, _) = empty();
+    place(
+        &mut forest,
+        &[
+            ("a", &[(PARENT, "b")]),
+            ("b", &[(PARENT, "a")]),
+            ("root", &[(TYPE, TYPE_ROOT)]),
+            ("n", &[(PARENT, "root"), (TEMPLATE, "t")]),
+            ("m", &[(PARENT, "gone"), (TEMPLATE, "t")]),
+        ],
+    );
+    for (path, why, advice) in [
+        (
+            &["a".into(), "b".into()][..],
+            "nothing is copied to a, b, because they name each other as parents or templates",
+            "`kubectl accurate sub cut a`.",
+        ),
+        (
+            &["n".into(), "root".into()],
+            "; t, the template of n, has no effect, because n is a sub-namespace; `kubectl accurate template unset n` removes it",
+            "",
+        ),
+        (&["m".into()], "because gone, the parent, does not exist", "which removes its template, too."),
+    ] {
+        let found = explanation(&forest, (path, &BTreeSet::new(), &BTreeMap::new()), &secret(), "x");
+        assert!(found.why.ends_with(why), "{}", found.why);
+        assert!(found.advice.unwrap_or_default().ends_with(advice), "{path:?}");
+    }
+}
+
+#[test]
+fn the_role_that_a_binding_needs_is_named() {
+    let (update, create) = ([(PROPAGATE, "update")], [(PROPAGATE, "create")]);
+    for (role, why, advice) in [
+        (None, "Role r, which is not there", "create Role r in root, with the annotation"),
+        (Some(&[][..]), "Role r, which has no annotation", "`kubectl annotate role r -n root"),
+        (Some(&create), "Role r, which is not the same here", "`kubectl accurate explain roles/r -n sub`"),
+    ] {
+        let watches = vec![Kind::role(), Kind::role_binding()];
+        let kinds = watches.iter().map(|kind| KindSettings::new(kind.clone(), Mode::Ignore)).collect();
+        let accurate = Arc::new(Settings { watches, ..Settings::default() });
+        let mut forest = Forest::unconfigured(Arc::new(structure::settings())).with_accurate(accurate);
+        place(&mut forest, &[("root", &[(TYPE, TYPE_ROOT)]), ("sub", &[(PARENT, "root")])]);
+        forest.apply(Fact::Kinds(kinds));
+        let binding = json!({ "roleRef": { "kind": "Role", "name": "r" } });
+        put(&mut forest, &Kind::role_binding(), ("root", "x"), &update, binding);
+        if let Some(annotations) = role {
+            put(&mut forest, &Kind::role(), ("root", "r"), annotations, json!({ "rules": [1] }));
+            put(&mut forest, &Kind::role(), ("sub", "r"), &[], json!({ "rules": [] }));
+        }
+        let path: &[Name] = &["sub".into(), "root".into()];
+        let found =
+            explanation(&forest, (path, &BTreeSet::new(), &BTreeMap::new()), &Kind::role_binding(), "x");
+        assert!(found.why.contains(why), "{}", found.why);
+        assert!(found.advice.as_deref().is_some_and(|it| it.starts_with(advice)), "{:?}", found.advice);
+    }
+}
+
+#[test]
+fn an_annotation_that_names_another_source_is_explained() {
+    let stray =
+        |place| format!("its annotation {FROM} names web, but {place}: it is no copy, and follows nothing");
+    let (source, web) = ([(PROPAGATE, "update")], [(FROM, "web")]);
+    for (namespace, root, sub, wanted) in [
+        ("sub", &[][..], &web[..], stray("root is above it")),
+        ("sub", &[("a", "b")], &web, stray("root is above it")),
+        ("root", &web, &[], stray("root has no parent and no template")),
+        (
+            "sub",
+            &source,
+            &web,
+            "it is not a copy, so it is kept, and the one in root is not copied".to_owned(),
+        ),
+    ] {
+        assert_eq!(why(namespace, [("root", root), ("sub", sub)]), wanted, "{root:?} {sub:?}");
+    }
+}
+
+#[test]
+fn the_annotation_of_an_object_without_one_above_is_named() {
+    let none = "root, its parent, does not have one";
+    let (source, other) = ([(PROPAGATE, "update")], [("a", "b")]);
+    for (sub, wanted) in [
+        (&[][..], "root, its parent, does not have it".to_owned()),
+        (&source, format!("it is the namespace's own object; {none}")),
+        (
+            &other,
+            format!(
+                "it is the namespace's own object, and has no annotation {PROPAGATE}, so it is not copied further; {none}"
+            ),
+        ),
+    ] {
+        assert_eq!(why("sub", [("root", &[]), ("sub", sub)]), wanted, "{sub:?}");
+    }
+}
+
+#[test]
+fn a_copy_that_was_made_once_follows_nothing() {
+    let made = |from| [(PROPAGATE, "create"), (FROM, from)];
+    let once = |from| format!("it was copied once from {from} and stays as it is: it follows nothing");
+    let (other, create, update) = ([("a", "b")], [(PROPAGATE, "create")], [(PROPAGATE, "update")]);
+    let has_one = "root, its parent, has one too, which is copied only where there is none";
+    for (namespace, root, sub, wanted) in [
+        ("sub", &[][..], &made("root")[..], once("root")),
+        ("sub", &[], &made("web"), once("web")),
+        ("sub", &other, &made("root"), once("root")),
+        ("sub", &create, &made("root"), once("root")),
+        ("sub", &create, &made("web"), has_one.to_owned()),
+        ("sub", &update, &made("web"), format!("{}; the one in root is not copied", once("web"))),
+        ("sub", &update, &made("root"), "it differs from the one in root, its parent,".to_owned()),
+        ("root", &made("web"), &[], once("web")),
+    ] {
+        assert_eq!(why(namespace, [("root", root), ("sub", sub)]), wanted, "{root:?} {sub:?}");
+    }
+}
+
+#[test]
+fn a_misspelled_annotation_is_named_wherever_it_is() {
+    let (wrong, other, copy) = ([(PROPAGATE, "updte")], [("a", "b")], [(FROM, "root")]);
+    let wrong_of =
+        |place| format!("the annotation {PROPAGATE} of the one in {place} is neither create nor update");
+    let (above, own) = (wrong_of("root, its parent,"), wrong_of("sub"));
+    let none = "it is the namespace's own object; root, its parent, does not have one";
+    for (namespace, root, sub, wanted) in [
+        ("sub", &wrong[..], &[][..], above.clone()),
+        ("sub", &wrong, &other, above.clone()),
+        ("sub", &wrong, &copy, above.clone()),
+        ("sub", &wrong, &wrong, format!("{above}; {own}")),
+        ("sub", &[], &wrong, format!("{none}; {own}")),
+        (
+            "root",
+            &wrong,
+            &[],
+            format!(
+                "it is the namespace's own object; root has no parent and no template; {}",
+                wrong_of("root")
+            ),
+        ),
+    ] {
+        assert_eq!(why(namespace, [("root", root), ("sub", sub)]), wanted, "{root:?} {sub:?}");
+    }
+}
