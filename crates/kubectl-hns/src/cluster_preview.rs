@@ -3,6 +3,7 @@
 //! `kubectl accurate`.
 
 mod admission;
+mod anchors;
 mod awaited;
 mod decisions;
 mod document;
@@ -23,6 +24,7 @@ use kube::api::DynamicObject;
 use serde_json::Value;
 
 pub(crate) use self::admission::PERMANENT;
+pub(crate) use self::anchors::add_unlisted;
 pub(crate) use self::decisions::Decision;
 pub(crate) use self::document::Document;
 use self::notes::{counted, uncounted, unknown};
@@ -116,18 +118,29 @@ impl<'a> ClusterPreview<'a> {
         concerned: &[&str],
         also: &[(&str, &str)],
     ) -> Result<Self, Failure> {
-        Self::read(session, concerned, also, false).await
+        Self::read(session, concerned, also, None, false).await
+    }
+
+    /// The same to delete a namespace, or its anchor in `parent`.
+    pub(crate) async fn open_to_delete(
+        session: &'a Session,
+        parent: Option<&str>,
+        name: &str,
+    ) -> Result<Self, Failure> {
+        let concerned: Vec<&str> = parent.into_iter().chain([name]).collect();
+        Self::read(session, &concerned, &[], Some((parent, name)), false).await
     }
 
     /// The same with Accurate's trees, in an installation that serves that API.
     pub(crate) async fn open_accurate(session: &'a Session, concerned: &[&str]) -> Result<Self, Failure> {
-        Self::read(session, concerned, &[], true).await
+        Self::read(session, concerned, &[], None, true).await
     }
 
     async fn read(
         session: &'a Session,
         concerned: &[&str],
         also: &[(&str, &str)],
+        deleted: Option<(Option<&str>, &str)>,
         with_accurate: bool,
     ) -> Result<Self, Failure> {
         let user = user_rights::user(session).await;
@@ -139,6 +152,9 @@ impl<'a> ClusterPreview<'a> {
             Box::pin(published::settings(session)),
         );
         let (mut structure, configured) = (structure?, configured?);
+        if let Some(anchor) = deleted {
+            Box::pin(add_unlisted(session, &mut structure, anchor)).await;
+        }
         let knows_settings = settings_note.is_none();
         let is_halted = structure.has_halted_tree();
         let is_meant = |it: &&KindSettings| {
@@ -227,6 +243,9 @@ impl<'a> ClusterPreview<'a> {
             Some(intent) => Some(self.decide_first(intent).await?),
             None => None,
         };
+        if let (Some(intent), Some(Decision::Allowed { .. })) = (intents.first(), &first) {
+            self.presume_permission(intent);
+        }
         self.settle().await?;
         let present = Present::of(&self.preview, &self.unreadable);
         self.preview.mark();

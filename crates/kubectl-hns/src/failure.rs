@@ -9,6 +9,8 @@ use hns_cluster::error_text::error_text;
 use kube::client::AuthError;
 use kube::core::Status;
 
+use crate::installation::DEFINITIONS_GO;
+
 /// The reason for exit code 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
@@ -173,7 +175,7 @@ impl Problem {
                  deleted (`kubectl hns doctor` says so)."
             }
             Self::Refused(status) if status.message.contains("custom resource definition is terminating") => {
-                "The definitions of hns are being deleted, with all their objects. `kubectl hns doctor` says what to do."
+                DEFINITIONS_GO
             }
             Self::Refused(status) if is_in_accurate(&status.message) => CONVERT,
             _ if self.is_forbidden() => return Some(lacking_right(&self.to_string())),

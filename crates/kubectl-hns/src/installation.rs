@@ -1,8 +1,12 @@
-//! The namespace of the installation. Unless the user names it, it is read from the webhook registration, which has a
-//! fixed name and which all authenticated users may read.
+//! The namespace of the installation, and whether its definitions are being deleted. Unless the user names the namespace, it is read from
+//! the webhook registration, which has a fixed name and which all authenticated users may read.
 
 use hns_api::names::DEFAULT_NAMESPACE;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
+
+use crate::session::Session;
 
 /// The variable that names the namespace as the flag does.
 pub(crate) const VARIABLE: &str = "HNS_INSTALLATION";
@@ -16,6 +20,18 @@ pub(crate) fn namespace(registration: Option<ValidatingWebhookConfiguration>) ->
 pub(crate) fn registered(registration: ValidatingWebhookConfiguration) -> Option<String> {
     let mut webhooks = registration.webhooks.into_iter().flatten();
     webhooks.find_map(|webhook| Some(webhook.client_config.service?.namespace))
+}
+
+/// What is said while the definitions are being deleted: the controller changes nothing until they are there again.
+pub(crate) const DEFINITIONS_GO: &str =
+    "The definitions of hns are being deleted, with all their objects. `kubectl hns doctor` says what to do.";
+
+/// Whether the definition of a kind is being deleted, with all its objects; false for a user who may not read it. One request, for answers
+/// that are unusual otherwise.
+pub(crate) async fn is_definition_deleted<K: CustomResourceExt>(session: &Session) -> bool {
+    let definitions = session.all::<CustomResourceDefinition>();
+    let found = session.call(definitions.get_metadata(K::crd_name())).await;
+    found.is_ok_and(|it| it.metadata.deletion_timestamp.is_some())
 }
 
 #[cfg(test)]

@@ -62,16 +62,19 @@ pub(crate) async fn derived_in(
     Ok(found.map(|object| fact(object).1))
 }
 
-/// How a `ResourceQuota` of the namespace refuses one of these new anchors, in the API server's words. Quotas that the user may not
-/// read are not known.
-pub(crate) async fn exceeded_by_anchors(session: &Session, namespace: &str, new: &[Name]) -> Option<String> {
+/// How a `ResourceQuota` of the namespace refuses one of these new objects of a kind, in the API server's words. Quotas that the user
+/// may not read are not known.
+pub(crate) async fn exceeded_by<K: CustomResourceExt>(
+    session: &Session,
+    namespace: &str,
+    new: &[Name],
+) -> Option<String> {
     let quotas =
         session.list(&session.within::<ResourceQuota>(namespace), &ListParams::default()).await.ok()?;
-    quotas.iter().find_map(|quota| exceeded(quota, new))
+    quotas.iter().find_map(|quota| exceeded(quota, K::crd_name(), new))
 }
 
-fn exceeded(quota: &ResourceQuota, new: &[Name]) -> Option<String> {
-    let resource = format!("subnamespaceanchors.{}", hns_api::GROUP);
+fn exceeded(quota: &ResourceQuota, resource: &str, new: &[Name]) -> Option<String> {
     let counted = format!("count/{resource}");
     let status = quota.status.as_ref()?;
     let amount = |of: &Option<BTreeMap<String, _>>| amounts(&json!(of)).get(&*counted).copied();
@@ -102,16 +105,21 @@ mod tests {
 
     #[test]
     fn anchors_beyond_a_quota_are_refused_in_the_words_of_the_api_server() {
+        let resource = "subnamespaceanchors.hnc.x-k8s.io";
         let counted = "count/subnamespaceanchors.hnc.x-k8s.io";
         let quota = |hard: serde_json::Value, used: &str| -> ResourceQuota {
             let status = json!({ "hard": hard, "used": { counted: used } });
             serde_json::from_value(json!({ "metadata": { "name": "q" }, "status": status })).unwrap()
         };
         let new = ["a".into(), "b".into()];
-        assert_eq!(exceeded(&quota(json!({ counted: "3" }), "1"), &new), None);
-        assert_eq!(exceeded(&quota(json!({ "pods": "0" }), "1"), &new), None);
+        assert_eq!(exceeded(&quota(json!({ counted: "3" }), "1"), resource, &new), None);
         assert_eq!(
-            exceeded(&quota(json!({ counted: "2" }), "1"), &new).as_deref(),
+            exceeded(&quota(json!({ counted: "1" }), "1"), "subnamespaces.accurate.cybozu.com", &new),
+            None
+        );
+        assert_eq!(exceeded(&quota(json!({ "pods": "0" }), "1"), resource, &new), None);
+        assert_eq!(
+            exceeded(&quota(json!({ counted: "2" }), "1"), resource, &new).as_deref(),
             Some(
                 "subnamespaceanchors.hnc.x-k8s.io \"b\" is forbidden: exceeded quota: q, requested: \
                  count/subnamespaceanchors.hnc.x-k8s.io=1, used: count/subnamespaceanchors.hnc.x-k8s.io=2, limited: \

@@ -2,6 +2,8 @@
 //! namespace. A [`Forest`] is built from it.
 
 mod around;
+#[cfg(test)]
+pub(crate) mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,6 +21,7 @@ use kube::core::ApiResource;
 
 use crate::Failure;
 use crate::failure::Problem;
+use crate::installation::{DEFINITIONS_GO, is_definition_deleted};
 use crate::session::Session;
 
 /// The namespaces, hierarchies and anchors that were read.
@@ -32,6 +35,8 @@ pub(crate) struct Structure {
     pub(crate) notes: Vec<String>,
     /// The namespaces whose hierarchy the user may not read.
     pub(crate) hidden: BTreeSet<Name>,
+    /// The namespaces whose anchors the user may not read.
+    pub(crate) without_anchors: BTreeSet<Name>,
     /// Whether these are all namespaces and hierarchies of the cluster.
     pub(crate) is_whole: bool,
 }
@@ -73,6 +78,12 @@ impl Structure {
         has_hierarchy || self.namespaces.contains_key(name)
     }
 
+    /// Whether a namespace of which nothing was read may exist: the controller does not report it as missing.
+    pub(crate) fn may_exist(&self, forest: &Forest, name: &str) -> bool {
+        let is_missing = |child: &Name| self.missing_parent(forest, child).is_some_and(|it| **it == *name);
+        !self.is_whole && !self.has_read(name) && !self.hierarchies.keys().any(is_missing)
+    }
+
     /// Whether the namespace is annotated as a subnamespace or, if it cannot be read, has an anchor.
     pub(crate) fn is_subnamespace(&self, name: &str) -> bool {
         if let Some(namespace) = self.namespaces.get(name) {
@@ -81,12 +92,43 @@ impl Structure {
         self.holder(name).is_some()
     }
 
-    /// The namespace whose anchor says that the namespace is its subnamespace.
-    fn holder(&self, name: &str) -> Option<&Name> {
+    /// The same; `None` if neither the namespace nor the anchors in its parent can be read.
+    pub(crate) fn known_subnamespace(&self, forest: &Forest, name: &str) -> Option<bool> {
+        let has_read = |it: &Name| self.hierarchies.contains_key(it) && !self.without_anchors.contains(it);
+        let is_known = self.namespaces.contains_key(name)
+            || self.holder(name).is_some()
+            || forest.parent(name).is_none_or(has_read);
+        is_known.then(|| self.is_subnamespace(name))
+    }
+
+    /// Whether the namespace is being deleted or, if it cannot be read, its anchor is.
+    pub(crate) fn is_terminating(&self, name: &str) -> bool {
+        match self.namespaces.get(name) {
+            Some(namespace) => namespace.terminating,
+            None => self.holder(name).is_some_and(|(_, anchor)| anchor.terminating),
+        }
+    }
+
+    /// The anchor that says that the namespace is its subnamespace, with its namespace.
+    fn holder(&self, name: &str) -> Option<&(Name, AnchorFact)> {
         let ok = Some(hns_api::anchor_states::OK);
-        let mut anchors = self.anchors.iter();
-        let found = anchors.find(|(_, anchor)| *anchor.name == *name && anchor.state.as_deref() == ok);
-        found.map(|(parent, _)| parent)
+        self.anchors.iter().find(|(_, anchor)| *anchor.name == *name && anchor.state.as_deref() == ok)
+    }
+
+    /// Whether a `HierarchyConfiguration` is being deleted, and its namespace is not.
+    fn loses_hierarchy(&self) -> bool {
+        self.hierarchies.iter().any(|(name, it)| it.terminating && !self.is_terminating(name))
+    }
+
+    /// Adds the anchors of all subnamespaces, where none could be listed.
+    fn presume_anchors(&mut self) {
+        let of = |it: &NamespaceFact| it.annotations.get(annotations::SUBNAMESPACE_OF).map(Name::from);
+        let subnamespaces = self.namespaces.values().filter(|it| self.is_subnamespace(&it.name));
+        let anchor = |name: &Name| {
+            let state = Some(hns_api::anchor_states::OK.into());
+            AnchorFact { name: name.clone(), state, ..AnchorFact::default() }
+        };
+        self.anchors = subnamespaces.filter_map(|it| Some((of(it)?, anchor(&it.name)))).collect();
     }
 
     /// Whether the last of these namespaces, each the parent of the one before, may have a parent that could not be read: neither its
@@ -118,9 +160,14 @@ impl Structure {
         // What was not read needs a uid, so that a preview can delete it.
         let version = |name: &Name| Version { uid: format!("unread-{name}").into(), ..Version::default() };
         let seen = |name: &Name| {
-            let of = self.holder(name).map(|parent| (annotations::SUBNAMESPACE_OF, &**parent));
-            let (name, version, annotations) = (name.clone(), version(name), of.into_iter().collect());
-            NamespaceFact { name, version, annotations, ..NamespaceFact::default() }
+            let of = self.holder(name).map(|(parent, _)| (annotations::SUBNAMESPACE_OF, &**parent));
+            NamespaceFact {
+                name: name.clone(),
+                version: version(name),
+                annotations: of.into_iter().collect(),
+                terminating: self.is_terminating(name),
+                ..NamespaceFact::default()
+            }
         };
         let unread = self.hierarchies.keys().filter(|name| !self.namespaces.contains_key(*name)).map(seen);
         let namespaces = self.namespaces.values().cloned().chain(unread).collect();
@@ -168,6 +215,19 @@ pub(crate) enum Extent<'a> {
 /// # Errors
 /// A list failed for a reason other than missing rights, or a namespace does not exist or cannot be read at all.
 pub(crate) async fn read(session: &Session, extent: Extent<'_>) -> Result<Structure, Failure> {
+    let mut structure = Box::pin(read_extent(session, extent)).await?;
+    if structure.loses_hierarchy() && is_definition_deleted::<HierarchyConfiguration>(session).await {
+        structure.notes.push(without_definitions());
+    }
+    Ok(structure)
+}
+
+/// The note on what is shown while the definitions are being deleted.
+pub(crate) fn without_definitions() -> String {
+    format!("namespaces may be shown without their parents and children. {DEFINITIONS_GO}")
+}
+
+async fn read_extent(session: &Session, extent: Extent<'_>) -> Result<Structure, Failure> {
     let structure = match lists(session).await? {
         Ok(structure) => structure,
         Err(unlisted) => return around::read(session, extent, unlisted).await,
@@ -188,9 +248,13 @@ pub(crate) async fn read_with_anchors(session: &Session, extent: Extent<'_>) -> 
     if structure.is_whole && !add_anchors(session, &mut structure).await? {
         let note = "you may not list subnamespaceanchors in the whole cluster; they are omitted";
         structure.notes.push(note.into());
+        structure.presume_anchors();
     }
     Ok(structure)
 }
+
+/// What a user may not list who may list namespaces.
+const HIERARCHIES: &str = "hierarchyconfigurations";
 
 /// The namespaces and hierarchies of the whole cluster, or which of them the user may not list.
 pub(crate) async fn lists(session: &Session) -> Result<Result<Structure, &'static str>, Failure> {
@@ -205,7 +269,7 @@ pub(crate) async fn lists(session: &Session) -> Result<Result<Structure, &'stati
     match (is_forbidden(namespaces.as_ref().err()), is_forbidden(hierarchies.as_ref().err())) {
         (true, true) => return Ok(Err("namespaces and hierarchyconfigurations")),
         (true, false) => return Ok(Err("namespaces")),
-        (false, true) => return Ok(Err("hierarchyconfigurations")),
+        (false, true) => return Ok(Err(HIERARCHIES)),
         (false, false) => {}
     }
     match (namespaces, hierarchies) {
@@ -285,81 +349,5 @@ async fn read_namespace(session: &Session, name: &Name) -> NamespaceRead {
         namespace: namespace.map(|it| ingest::namespace(&it.metadata)),
         hierarchy: hierarchy.map(|it| it.map(|object| ingest::hierarchy(object).1)),
         anchors: anchors.map(|all| all.into_iter().map(ingest::anchor).collect()),
-    }
-}
-
-#[cfg(test)]
-pub(crate) mod tests {
-    use forest::{HierarchyStatus, Labels};
-
-    use super::*;
-
-    /// Structure from lines `name < parent`, `[s]` before the name of a subnamespace, and `! Type (Reason): message` at the end
-    /// for conditions. Children are listed as a controller would.
-    pub(crate) fn sketch(lines: &[&str]) -> Structure {
-        let mut structure = Structure::default();
-        for line in lines {
-            let (line, conditions) = line.split_once('!').unwrap_or((line, ""));
-            let (name, parent) = line.split_once('<').unwrap_or((line, ""));
-            let (name, sub) = match name.trim().strip_prefix("[s]") {
-                Some(name) => (name.trim(), true),
-                None => (name.trim(), false),
-            };
-            let (name, parent) = (Name::from(name), parent.trim());
-            let of = sub.then_some((annotations::SUBNAMESPACE_OF, parent));
-            let fact = NamespaceFact {
-                name: name.clone(),
-                annotations: of.into_iter().collect::<Labels>(),
-                ..Default::default()
-            };
-            structure.namespaces.insert(name.clone(), fact);
-            let own = structure.hierarchies.entry(name.clone()).or_default();
-            own.parent = (!parent.is_empty()).then(|| parent.into());
-            own.status.conditions = conditions.split(';').filter_map(condition).collect();
-            if !parent.is_empty() {
-                let status: &mut HierarchyStatus =
-                    &mut structure.hierarchies.entry(parent.into()).or_default().status;
-                status.children.push(name);
-                status.children.sort();
-            }
-        }
-        let known: Vec<Name> = structure.namespaces.keys().cloned().collect();
-        structure.hierarchies.retain(|name, _| known.contains(name));
-        structure
-    }
-
-    fn condition(text: &str) -> Option<Condition> {
-        let (type_, rest) = text.trim().split_once(" (")?;
-        let (reason, message) = rest.split_once("): ")?;
-        Some(Condition { type_: type_.into(), reason: reason.into(), message: message.into(), since: None })
-    }
-
-    #[test]
-    fn a_forest_of_the_evidence_knows_cycles_and_parents() {
-        let forest = sketch(&["a", "b < a", "x < y", "y < x"]).forest();
-        assert_eq!(forest.parent("b").map(|it| &**it), Some("a"));
-        assert!(forest.cycle("x").is_some() && forest.cycle("a").is_none());
-        assert!(settings().is_managed("a"));
-    }
-
-    #[test]
-    fn an_ancestry_ends_where_labels_or_rights_end() {
-        let mut structure = sketch(&["a", "b < a"]);
-        let ancestry = ["b".into(), "a".into()];
-        assert!(!structure.ends_unread(&ancestry));
-        structure.hidden.insert("a".into());
-        assert!(!structure.ends_unread(&ancestry), "its labels name all");
-        structure.namespaces.clear();
-        assert!(structure.ends_unread(&ancestry));
-        assert!(!structure.ends_unread(&ancestry[..1]));
-    }
-
-    #[test]
-    fn an_anchor_marks_an_unreadable_namespace_as_subnamespace() {
-        let mut structure = sketch(&["a"]);
-        let anchor = AnchorFact { name: "b".into(), state: Some("Ok".into()), ..AnchorFact::default() };
-        structure.anchors = vec![("a".into(), anchor)];
-        assert!(structure.is_subnamespace("b"));
-        assert!(!structure.is_subnamespace("c"));
     }
 }

@@ -82,6 +82,7 @@ async fn sub_namespaces_are_created_with_labels_and_deleted() {
     world.belongs("d-low", "d-sub").await;
     let held = world.run("sub delete d-sub").await;
     assert!(held.code == Some(1) && held.stderr.contains("child namespaces exist"), "{held:?}");
+    assert!(held.stderr.contains("\nSub-namespaces of d-sub: d-low. Delete them first."), "{held:?}");
     world.run("sub delete d-low").await.says("deleted SubNamespace d-sub/d-low\n");
     world.gone("d-low").await;
     world.until("sub delete d-sub", "deleted SubNamespace d-root/d-sub\n").await;
@@ -125,6 +126,9 @@ async fn a_description_names_what_is_propagated() {
             secret("b-sub", "own", "create"),
             secret("b-sub", "plain", ""),
             secret("b-sub", "alone", ""),
+            json!({ "apiVersion": "v1", "kind": "Secret", "type": "helm.sh/release.v1",
+                "metadata": { "name": "release", "namespace": "b-root",
+                    "annotations": { "accurate.cybozu.com/propagate": "update" } } }),
         ])
         .await;
     let wanted = "\
@@ -165,6 +169,12 @@ secrets a in b-sub: copy of b-root (mode update)
              b-root, its parent, does not have one\n",
         ),
         ("none", "not there", "b-root, its parent, does not have it\n  parent b-root: not there"),
+        (
+            "release",
+            "not there",
+            "the one in b-root, its parent, is never propagated, because Secrets of type helm.sh/release.v1 belong to their own \
+             namespace\n  parent b-root: not propagated",
+        ),
     ] {
         let explained = world.run(&format!("explain secret/{name} -n b-sub")).await;
         let wanted = format!("secrets {name} in b-sub: {state}\n  Why: {why}");
@@ -175,6 +185,7 @@ secrets a in b-sub: copy of b-root (mode update)
     let root = world.run("ns describe b-root").await;
     let head = "Name: b-root\nType: root\n# of children: 1\n\nResources:\n";
     assert!(root.code == Some(0) && root.stdout.starts_with(head), "{root:?}");
+    assert!(!root.stdout.contains("release"), "{root:?}");
 
     // An installation of Accurate beside hns, which watches no kind. Its release has another name.
     world.create_namespace("accurate").await;

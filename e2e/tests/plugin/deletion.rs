@@ -227,3 +227,36 @@ async fn what_an_ancestor_allows_needs_no_right_on_the_child() {
     .await
     .unwrap();
 }
+
+/// Who may not list anchors, or not read the hierarchy of the child, does not delete what is below without a question.
+#[tokio::test]
+async fn what_cannot_be_listed_is_asked_about_as_well() {
+    let (live, scene) = (live().await, Scene::plant("dl").await);
+    let [sub, one, two, full] = scene.all()[..] else { unreachable!() };
+    let org = &scene.org;
+    assert_eq!(live.hns(&format!("set {sub} -a")).await.code, Some(0));
+    for (user, name, resource, verbs) in [
+        ("pat", "pat-anchors", "subnamespaceanchors", &["get", "delete"][..]),
+        ("pat", "pat-hierarchies", "hierarchyconfigurations", &["get"]),
+        ("wim", "wim-anchors", "subnamespaceanchors", &["get", "list", "delete"]),
+    ] {
+        live.steps().create_role(org, name, (verbs, "hnc.x-k8s.io", resource)).await.unwrap();
+        live.steps().create_binding(org, name, ("Role", name), user).await.unwrap();
+        live.steps().binding_arrives(&[sub, one, two], name, org, user).await.unwrap();
+    }
+    // What pat cannot read, and has no anchor, may be a subnamespace.
+    let unsure = "You may not read these namespaces. Those that are subnamespaces are deleted as well, with the subnamespaces below them; \
+                  the others stay, and lose their parent:\n";
+    let to_pat = format!("{}{unsure}  {full}\n", scene.deletes(&[one, sub, two], &[]));
+    let to_wim = "If cascading deletion is allowed, all subnamespaces below are deleted as well, also those that are not listed.\n";
+    for (user, text) in [("pat", &*to_pat), ("wim", to_wim)] {
+        let refused = live.hns(&format!("delete {sub} -n {org} --as {user}")).await;
+        assert!(refused.code == Some(1) && refused.stdout.ends_with(text), "{refused:?}");
+        assert!(refused.stderr.contains("this needs confirmation"), "{refused:?}");
+    }
+    assert_eq!(scene.left().await, scene.all());
+    let deletion = format!("delete {two} -n {one} --as pat");
+    live.hns(&deletion)
+        .await
+        .says(&format!("Successfully deleted {two:?} subnamespace anchor in {one:?} namespace\n"));
+}

@@ -73,7 +73,8 @@ Conditions:
             format!(
                 "Note: you may not list namespaces and hierarchyconfigurations in the whole cluster; only namespaces {reach} \
                  r-team are read\nNote: you may not read the hierarchy of {hidden}; what is known of it comes from \
-                 the namespaces around\n"
+                 the namespaces around\nNote: it is unknown whether these are subnamespaces, because you may read neither the \
+                 namespaces nor the anchors in their parents: r-team\n"
             ),
             "{words}"
         );

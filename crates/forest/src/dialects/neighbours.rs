@@ -22,7 +22,7 @@ impl Forest {
     }
 
     /// Whether the namespace is in a hierarchy of Accurate: its labels say so, or it is the upstream namespace of another.
-    pub(crate) fn is_in_accurate(&self, name: &str) -> bool {
+    pub fn is_in_accurate(&self, name: &str) -> bool {
         let is_in = |id: Id| !self.tree.next_hops(id).is_empty() || labels_of(self, id).has_place();
         self.accurate.settings().is_some() && self.id(name).is_some_and(is_in)
     }

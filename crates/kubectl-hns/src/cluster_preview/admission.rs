@@ -6,7 +6,8 @@ use forest::configuration::rights::Right as AccountRight;
 use forest::preview::{Intent, Preview};
 use forest::rules::{Answer, Answers, NamespacedRight, Question, User, Verdict};
 use futures::future::join_all;
-use hns_api::names;
+use hns_api::accurate::SubNamespace;
+use hns_api::{SubnamespaceAnchor, names};
 use hns_cluster::access_review::{allowed, review};
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::core::v1::Namespace;
@@ -123,8 +124,15 @@ pub(super) async fn lacks_right(
 
 /// The refusal by a `ResourceQuota`, about which the API server decides last.
 pub(super) async fn exceeds_quota(session: &Session, intent: &Intent) -> Option<Decision> {
-    let Intent::CreateAnchor { parent, child, .. } = intent else { return None };
-    let message = quotas::exceeded_by_anchors(session, parent, std::slice::from_ref(child)).await?;
+    let message = match intent {
+        Intent::CreateAnchor { parent, child, .. } => {
+            quotas::exceeded_by::<SubnamespaceAnchor>(session, parent, std::slice::from_ref(child)).await?
+        }
+        Intent::CreateSubNamespace { parent, child, .. } => {
+            quotas::exceeded_by::<SubNamespace>(session, parent, std::slice::from_ref(child)).await?
+        }
+        _ => return None,
+    };
     Some(Decision::Refused { code: 403, reason: "Forbidden".into(), message })
 }
 

@@ -54,14 +54,35 @@ impl ClusterPreview<'_> {
     }
 
     /// Decides about a change after others, which the API server cannot be asked about. Without a view of the whole cluster, a
-    /// refusal can be wrong.
+    /// refusal can be wrong, unless RBAC refuses.
     pub(super) async fn decide_later(&mut self, intent: &Intent) -> Result<Decision, Failure> {
+        let lacks_right = admission::lacks_right(self.session, self.forest(), &self.user, intent).await?;
+        if let Some(refusal) = lacks_right.filter(Decision::is_refusal) {
+            return Ok(refusal);
+        }
         Ok(match self.decide(intent).await? {
             Decision::Refused { message, .. } if !self.is_whole => {
                 Decision::Unknown { why: format!("by what you may read, it would be refused: {message}") }
             }
             decision => decision,
         })
+    }
+
+    /// If the API server would accept a deletion, what is below is deleted as well: if it is a question of the permission for that, and
+    /// the user may not read it, it was given.
+    pub(super) fn presume_permission(&mut self, deletion: &Intent) {
+        let (Intent::DeleteAnchor { child: name, .. } | Intent::DeleteNamespace { name }) = deletion else {
+            return;
+        };
+        if !self.forest().ancestry(name).iter().any(|it| self.structure.hidden.contains(it)) {
+            return;
+        }
+        let allow = Intent::SetHierarchy {
+            namespace: name.clone(),
+            parent: self.forest().parent(name).cloned(),
+            allow_cascading_deletion: true,
+        };
+        self.preview.change(&allow, &self.user);
     }
 
     pub(super) async fn decide(&mut self, intent: &Intent) -> Result<Decision, Failure> {

@@ -5,12 +5,13 @@ mod pass;
 mod tree;
 
 use clap::{Args, ValueEnum};
-use hns_api::{SubnamespaceAnchor, anchor_states};
+use hns_api::{HierarchyConfiguration, SubnamespaceAnchor, anchor_states};
 use k8s_openapi::api::core::v1::Namespace;
 
 use super::doctor::settings;
 use super::relocation::{Placement, Step};
 use super::{move_, relocation};
+use crate::installation::{DEFINITIONS_GO, is_definition_deleted};
 use crate::session::Session;
 use crate::wait::{Progress, WaitArgs, until};
 use crate::{Failure, Terminal, published};
@@ -71,10 +72,16 @@ pub(crate) async fn run(
     for note in &placement.notes {
         terminal.note(note);
     }
-    let (steps, what) = if arguments.to == To::Sub {
-        (to_sub(&placement, session).await?, "a subnamespace")
-    } else {
-        (relocation::to_full(&placement)?, "a full namespace")
+    let (steps, what) = match arguments.to {
+        To::Sub => (to_sub(&placement, session).await, "a subnamespace"),
+        _ => (relocation::to_full(&placement), "a full namespace"),
+    };
+    let steps = match steps {
+        // A `HierarchyConfiguration` may be gone whose parent is still in force.
+        Err(failure) if is_definition_deleted::<HierarchyConfiguration>(session).await => {
+            return Err(failure.with_hint(DEFINITIONS_GO));
+        }
+        steps => steps?,
     };
     if steps.is_empty() {
         terminal.line(&format!("{name} is {what} already; unchanged"));

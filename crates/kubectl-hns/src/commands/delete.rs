@@ -14,28 +14,32 @@ use kube::api::DeleteParams;
 use tokio::time::{Instant, sleep};
 
 use self::consequences::Consequences;
-pub(super) use self::consequences::stays;
+pub(super) use self::consequences::{stays, unread};
 use self::messages::{
     allowed_above, could_not, elsewhere, held, is_about_children, is_going, nothing_deleted, with_children,
-    with_state,
+    with_state, without_namespace,
 };
 pub(super) use self::messages::{despite_children, names_permission, of_accurate, of_another};
 use super::hierarchy::{self, Edit};
 use super::{describe, set};
 use crate::cluster_preview::PERMANENT;
 use crate::failure::{Done, Problem};
+use crate::installation::is_definition_deleted;
 use crate::session::Session;
+use crate::structure::subnamespace_of;
 use crate::wait::{Progress, WaitArgs, until};
 use crate::{Failure, Terminal, published};
 
 /// How long the webhook's cache may lag behind the permission for cascading deletion.
 const WEBHOOK_DELAY: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(200);
+/// What is said to a user who may not read the anchor, but may be allowed to delete it.
+const UNREAD: &str = "The command reads the anchor to show what is deleted. With --yes it deletes without that, if you have the right.";
 
 /// Delete a subnamespace of the namespace given with -n.
 ///
 /// Lists the namespaces that are deleted, and asks for confirmation. If stdin is not a terminal, --yes is required,
-/// unless only the named namespace is deleted or -a is set.
+/// unless it is known that only the named namespace is deleted, or -a is set.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The subnamespace.
@@ -89,6 +93,7 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
     let allows = arguments.allow;
     let waits = arguments.dry_run == DryRun::None && arguments.wait.is_wanted();
     if deletion.has_begun().await {
+        deletion.takes_the_namespace().await?;
         terminal.line(&format!("The subnamespace {} is being deleted already", arguments.child));
         return if waits {
             deletion.finished(&arguments.wait, &deletion.foreseen(allows).await).await
@@ -159,6 +164,20 @@ impl Deletion<'_> {
         }
     }
 
+    /// Fails if only the anchor goes, because all objects of its kind do.
+    async fn takes_the_namespace(&self) -> Done {
+        if !is_definition_deleted::<SubnamespaceAnchor>(self.session).await {
+            return Ok(());
+        }
+        let found = self.session.call(self.session.all::<Namespace>().get_metadata_opt(self.child)).await;
+        match found {
+            Ok(Some(namespace)) if namespace.metadata.deletion_timestamp.is_none() => {
+                Err(without_namespace(self.child, self.parent))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Shows what would be deleted, and whether the API server would accept it.
     async fn tried(&self, allows: bool) -> Done {
         let consequences = self.consequences(allows).await?;
@@ -208,7 +227,12 @@ impl Deletion<'_> {
 
     /// What is said where the user is not asked. If it cannot be read, the deletion goes on.
     async fn foreseen(&self, allows: bool) -> Foreseen {
-        let found = consequences::read(self.session, (self.parent, self.child), allows).await;
+        let anchor = (self.parent, self.child);
+        let mut found = consequences::read(self.session, anchor, allows).await;
+        // It is said after the API server has accepted it.
+        if found.as_ref().is_ok_and(|it| it.refusal.is_some() && it.may_cascade) {
+            found = consequences::read(self.session, anchor, true).await;
+        }
         found.map(|it| Foreseen { others: it.others(), stays: it.stays }).unwrap_or_default()
     }
 
@@ -217,7 +241,12 @@ impl Deletion<'_> {
         if let Err(problem) = self.session.call(self.anchors.get_metadata(self.child)).await {
             return Err(self.could_not(&problem).await);
         }
-        let found = consequences::read(self.session, (self.parent, self.child), allows).await?;
+        let anchor = (self.parent, self.child);
+        let mut found = consequences::read(self.session, anchor, allows).await?;
+        // If the API server accepts it although there are namespaces below, cascading deletion is allowed.
+        if found.refusal.is_some() && found.may_cascade && self.is_possible().await? {
+            found = consequences::read(self.session, anchor, true).await?;
+        }
         for note in &found.notes {
             self.terminal.note(note);
         }
@@ -226,10 +255,21 @@ impl Deletion<'_> {
 
     async fn could_not(&self, problem: &Problem) -> Failure {
         let failure = could_not(self.child, problem);
+        let namespaces = self.session.all::<Namespace>();
+        if problem.is_forbidden() {
+            let found = self.session.call(namespaces.get_metadata(self.child)).await.ok();
+            let holder = found.as_ref().and_then(|it| subnamespace_of(&it.metadata));
+            return match holder.filter(|holder| *holder != self.parent) {
+                Some(holder) => failure.with_hint(of_another(self.child, holder)),
+                None if self.dry_run == DryRun::None && problem.to_string().contains(" cannot get ") => {
+                    failure.and_hint(UNREAD)
+                }
+                None => failure,
+            };
+        }
         if !problem.is_not_found() {
             return failure;
         }
-        let namespaces = self.session.all::<Namespace>();
         let (parent, child) = futures::join!(
             self.session.call(namespaces.get_metadata_opt(self.parent)),
             self.session.call(namespaces.get_metadata_opt(self.child))
@@ -346,7 +386,8 @@ impl Deletion<'_> {
         self.note(foreseen);
         let stays = foreseen.stays.is_some();
         let what = if stays { "anchor" } else { "namespace" };
-        let shown_by = format!("describe {}", self.child);
+        // Who may not read the namespace any more is told of its anchor in the parent.
+        let shown_by = format!("describe {} -n {}", self.child, self.parent);
         let what = format!("the deletion of {what} {}", self.child);
         let mut is_held = false;
         let outcome = until(self.terminal, (&what, &shown_by), wait.deadline(), async || {

@@ -1,21 +1,24 @@
 //! `describe`: shows the place of a namespace in the hierarchy, and its problems.
 
+mod children;
+
 use clap::Args;
+use forest::NamespaceFact;
 use forest::hnc::external_manager;
-use futures::future::join_all;
-use hns_api::{SubnamespaceAnchor, anchor_states, annotations, events, labels};
+use hns_api::{HierarchyConfiguration, SubnamespaceAnchor, annotations, events, labels};
 use hns_cluster::ingest;
 use k8s_openapi::api::core::v1::{Event, Namespace};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::ListParams;
-use kube::core::PartialObjectMeta;
 use serde::Serialize;
 
+use self::children::{Child, as_namespaces, children, undecided};
 use super::hierarchy;
 use crate::format::{Format, render};
+use crate::installation::is_definition_deleted;
 use crate::lines::{Lines, printable};
 use crate::picture::ConditionView;
-use crate::session::{AT_ONCE, Session};
+use crate::session::Session;
 use crate::structure::{self, Extent, Structure};
 use crate::table::{aligned, row};
 use crate::terminal::{Ink, Paint};
@@ -44,6 +47,9 @@ struct Description {
     #[serde(skip_serializing_if = "Option::is_none")]
     external_manager: Option<String>,
     parent: Option<String>,
+    /// Whether the `HierarchyConfiguration` is being deleted, and the namespace is not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    hierarchy_terminating: bool,
     children: Vec<Child>,
     allow_cascading_deletion: bool,
     /// The nearest ancestor that allows it as well.
@@ -57,16 +63,6 @@ struct Description {
     deletion_waits_for: Vec<String>,
     conditions: Vec<ConditionView>,
     events: Vec<Line>,
-}
-
-#[derive(Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Child {
-    name: String,
-    subnamespace: bool,
-    /// The state of an anchor that has no child, or does not own it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    anchor_state: Option<String>,
 }
 
 /// The last event of one object for one reason.
@@ -88,7 +84,10 @@ pub(crate) async fn run(
 ) -> Result<(), Failure> {
     let name = &*arguments.namespace;
     let mut notes = Vec::new();
-    let object = hierarchy::read(session, name).await?;
+    let object = match hierarchy::read(session, name).await {
+        Ok(object) => object,
+        Err(failure) => return Err(without_rights(session, name, failure).await),
+    };
     let anchors = session.within::<SubnamespaceAnchor>(name);
     let of_ours = ListParams::default().fields(&format!("source={}", events::COMPONENT));
     let events = session.within::<Event>(name);
@@ -126,13 +125,20 @@ pub(crate) async fn run(
     let deletion_waits_for = found.as_ref().map(obstacles).unwrap_or_default();
     let found = found.map(|it| ingest::namespace(&it.metadata)).unwrap_or_default();
     let excluded = settings.unmanaged(name).map(|why| why.to_string());
+    let exists = object.metadata.resource_version.is_some();
+    let hierarchy_terminating = object.metadata.deletion_timestamp.is_some() && !found.terminating;
+    if (hierarchy_terminating || !exists && has_lost_parent(&found))
+        && is_definition_deleted::<HierarchyConfiguration>(session).await
+    {
+        notes.push(structure::without_definitions());
+    }
     let mut place = Place { parent: spec.parent, children: shown_children(&object.data) };
     let around = if found.terminating || excluded.is_some() {
         let around = Box::pin(read_around(session, name, &mut notes)).await?;
         place.add(&around, name);
         around
     } else {
-        Box::pin(unanchored(session, name, &without_anchor(&place.children, &anchors))).await
+        Box::pin(as_namespaces(session, name, &undecided(&place.children, &anchors))).await
     };
     notes.extend(accurate_trees::note(session, &found, &format!("accurate ns describe {name}")).await);
     let description = Description {
@@ -142,13 +148,13 @@ pub(crate) async fn run(
         conditions: hierarchy::conditions(&object).iter().map(condition).collect(),
         events: lines(&events, Timestamp::now()),
         parent: place.parent,
+        hierarchy_terminating,
         allow_cascading_deletion: spec.allows_cascading_deletion,
         cascading_deletion_allowed_by: allowing,
         external_manager: external_manager(&found.annotations).map(ToOwned::to_owned),
         terminating: found.terminating,
         deletion_waits_for,
     };
-    let exists = object.metadata.resource_version.is_some();
     let named = exists
         .then(|| format!("hierarchyconfiguration.hnc.x-k8s.io/{}", hns_api::names::HIERARCHY_CONFIGURATION));
     match arguments.output {
@@ -159,6 +165,29 @@ pub(crate) async fn run(
         terminal.note(note);
     }
     Ok(())
+}
+
+/// Whether the tree labels name a parent, although there is no `HierarchyConfiguration`.
+fn has_lost_parent(namespace: &NamespaceFact) -> bool {
+    let is_above = |(key, depth): (&str, &str)| depth != "0" && labels::tree_label_namespace(key).is_some();
+    !namespace.terminating && namespace.labels.iter().any(is_above)
+}
+
+/// The failure to read a namespace. While a subnamespace is being deleted, nobody has rights from `RoleBindings` in it any more, but its
+/// anchor says what becomes of it.
+async fn without_rights(session: &Session, name: &str, failure: Failure) -> Failure {
+    let parent = &session.namespace;
+    let (anchors, namespaces) = (session.within::<SubnamespaceAnchor>(parent), session.all::<Namespace>());
+    let (anchor, namespace) =
+        futures::join!(session.call(anchors.get_metadata(name)), session.call(namespaces.get_metadata(name)));
+    let is_hidden = namespace.is_err_and(|it| it.is_forbidden());
+    if !is_hidden || !anchor.is_ok_and(|it| it.metadata.deletion_timestamp.is_some()) {
+        return failure;
+    }
+    failure.with_hint(format!(
+        "The subnamespace anchor {name} in {parent} is being deleted, and {name} with it, so its RoleBindings may be gone already. \
+         `kubectl hns describe {name}` shows a cluster administrator what the deletion waits for."
+    ))
 }
 
 /// What the deletion of the namespace waits for, as the namespace controller says.
@@ -205,78 +234,6 @@ async fn read_around(session: &Session, name: &str, notes: &mut Vec<String>) -> 
 fn condition(value: &serde_json::Value) -> ConditionView {
     let text = |field: &str| value[field].as_str().unwrap_or_default().to_owned();
     ConditionView { type_: text("type"), reason: text("reason"), message: text("message") }
-}
-
-/// The anchor of this name.
-fn anchor_of<'a>(anchors: &'a [SubnamespaceAnchor], name: &str) -> Option<&'a SubnamespaceAnchor> {
-    anchors.iter().find(|it| it.metadata.name.as_deref() == Some(name))
-}
-
-/// The children without an anchor: full namespaces, and subnamespaces that are being deleted or lost their anchor.
-fn without_anchor(shown: &[String], anchors: &[SubnamespaceAnchor]) -> Vec<String> {
-    shown.iter().filter(|name| anchor_of(anchors, name).is_none()).cloned().collect()
-}
-
-/// The children of `name` as namespaces, as far as the user may read them: all, or if they may not be listed, these.
-async fn unanchored(session: &Session, name: &str, children: &[String]) -> Structure {
-    if children.is_empty() {
-        return Structure::default();
-    }
-    let below = ListParams::default().labels(&format!("{}=1", labels::tree_label(name)));
-    let found = match session.list_metadata(&session.all::<Namespace>(), &below).await {
-        Err(problem) if problem.is_forbidden() => each(session, children).await,
-        other => other.unwrap_or_default(),
-    };
-    let namespaces = found.iter().map(|it| ingest::namespace(&it.metadata));
-    let namespaces = namespaces.map(|it| (it.name.clone(), it)).collect();
-    Structure { namespaces, ..Structure::default() }
-}
-
-/// Those of these namespaces that the user may read.
-async fn each(session: &Session, names: &[String]) -> Vec<PartialObjectMeta<Namespace>> {
-    let namespaces = session.all::<Namespace>();
-    let mut found = Vec::new();
-    for some in names.chunks(AT_ONCE) {
-        let reads = some.iter().map(|name| session.call(namespaces.get_metadata(name)));
-        found.extend(join_all(reads).await.into_iter().filter_map(Result::ok));
-    }
-    found
-}
-
-/// The children and the anchors without one. A child is what its namespace says, as in `tree`, or else its anchor if that cannot be read.
-fn children(shown: &[String], anchors: &[SubnamespaceAnchor], known: &Structure) -> Vec<Child> {
-    // A child can have an anchor that does not own it.
-    let is_stale = |state: &str| [anchor_states::CONFLICT, anchor_states::FORBIDDEN].contains(&state);
-    let existing = shown.iter().map(|name| {
-        let anchor = anchor_of(anchors, name);
-        let stale = anchor.and_then(SubnamespaceAnchor::state).filter(|it| is_stale(it));
-        let subnamespace = if known.namespaces.contains_key(&**name) {
-            known.is_subnamespace(name)
-        } else {
-            anchor.is_some() && stale.is_none()
-        };
-        Child { name: name.clone(), subnamespace, anchor_state: stale.map(str::to_owned) }
-    });
-    let only_wanted = anchors.iter().filter_map(|anchor| {
-        let name = anchor.metadata.name.clone().filter(|name| !shown.contains(name))?;
-        let state = anchor.state().unwrap_or(anchor_states::MISSING);
-        // The list of children may be a moment older than the anchors.
-        let anchor_state = Some(state.to_owned()).filter(|it| it != anchor_states::OK);
-        Some(Child { name, subnamespace: true, anchor_state })
-    });
-    let mut children: Vec<Child> = existing.chain(only_wanted).collect();
-    children.sort_by_key(Child::line);
-    children
-}
-
-impl Child {
-    fn line(&self) -> String {
-        match (&self.anchor_state, self.subnamespace) {
-            (Some(state), _) => format!("{} ({} subnamespace)", printable(&self.name), printable(state)),
-            (None, true) => format!("{} (subnamespace)", printable(&self.name)),
-            (None, false) => printable(&self.name).into_owned(),
-        }
-    }
 }
 
 /// One line per reason and object, the latest first.
@@ -338,6 +295,11 @@ fn text(description: &Description, paint: Paint) -> String {
             .as_ref()
             .map_or_else(|| "  No parent".to_owned(), |parent| format!("  Parent: {}", printable(parent))),
     );
+    if description.hierarchy_terminating {
+        let then = hierarchy::loses_parent(namespace, parent.as_deref());
+        let line = format!("  The HierarchyConfiguration is being deleted{then}");
+        text.line(paint.ink(Ink::Warning, &line));
+    }
     text.push_str(if children.is_empty() { "  No children\n" } else { "  Children:\n" });
     for child in children {
         text.line(format!("  - {}", child.line()));
@@ -366,17 +328,11 @@ fn text(description: &Description, paint: Paint) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hns_api::{SubnamespaceAnchorSpec, SubnamespaceAnchorStatus};
     use serde_json::json;
 
+    use super::children::tests::anchor;
     use super::*;
     use crate::structure::tests::sketch;
-
-    fn anchor(name: &str, state: &str) -> SubnamespaceAnchor {
-        let mut anchor = SubnamespaceAnchor::new(name, SubnamespaceAnchorSpec::default());
-        anchor.status = Some(SubnamespaceAnchorStatus { status: Some(state.into()) });
-        anchor
-    }
 
     fn drawn(description: &Description) -> String {
         text(description, Paint::NONE)
@@ -425,6 +381,36 @@ No recent HNC events for objects in this namespace
         let wanted =
             "  The namespace is excluded, because hns runs in it, so its parent has no effect\n  Parent: a\n";
         assert!(drawn(&description).contains(wanted), "{}", drawn(&description));
+    }
+
+    #[test]
+    fn a_hierarchy_that_goes_is_named() {
+        for (parent, line) in [
+            (
+                Some("a"),
+                "  Parent: a\n  The HierarchyConfiguration is being deleted; when it is gone, n has no parent, unless",
+            ),
+            (None, "  No parent\n  The HierarchyConfiguration is being deleted\n  No children"),
+        ] {
+            let (namespace, parent) = ("n".into(), parent.map(str::to_owned));
+            let description =
+                Description { namespace, parent, hierarchy_terminating: true, ..Description::default() };
+            assert!(drawn(&description).contains(line), "{}", drawn(&description));
+        }
+    }
+
+    #[test]
+    fn tree_labels_without_a_hierarchy_name_a_lost_parent() {
+        for (labels, terminating, wanted) in [
+            (&[("n.tree.hnc.x-k8s.io/depth", "0")][..], false, false),
+            (&[("n.tree.hnc.x-k8s.io/depth", "0"), ("a.tree.hnc.x-k8s.io/depth", "1")], false, true),
+            (&[("n.tree.hnc.x-k8s.io/depth", "0"), ("a.tree.hnc.x-k8s.io/depth", "1")], true, false),
+            (&[("x", "1")], false, false),
+        ] {
+            let labels = labels.iter().copied().collect();
+            let namespace = NamespaceFact { terminating, labels, ..NamespaceFact::default() };
+            assert_eq!(has_lost_parent(&namespace), wanted, "{namespace:?}");
+        }
     }
 
     #[test]
@@ -486,22 +472,6 @@ Hierarchy configuration for namespace parent
 No recent HNC events for objects in this namespace
 ";
         assert_eq!(drawn(&description), wanted);
-    }
-
-    #[test]
-    fn a_child_is_what_its_namespace_says() {
-        let known = sketch(&["p", "[s] lost < p", "[s] sub < p", "full < p"]);
-        let shown = ["lost", "sub", "full", "unread", "hidden"].map(str::to_owned);
-        let anchors = [anchor("sub", "Ok"), anchor("full", "Conflict"), anchor("unread", "Ok")];
-        assert_eq!(without_anchor(&shown, &anchors), ["lost", "hidden"]);
-        let lines = |known: &Structure| -> Vec<String> {
-            children(&shown, &anchors, known).iter().map(Child::line).collect()
-        };
-        let rest = ["hidden", "lost", "sub (subnamespace)", "unread (subnamespace)"];
-        for (known, lost) in [(known, "lost (subnamespace)"), (Structure::default(), "lost")] {
-            let wanted = ["full (Conflict subnamespace)", rest[0], lost, rest[2], rest[3]];
-            assert_eq!(lines(&known), wanted);
-        }
     }
 
     fn event(reason: &str, name: &str, at: &str, component: &str) -> Event {

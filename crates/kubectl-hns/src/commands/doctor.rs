@@ -6,6 +6,8 @@ mod absence;
 mod account_rights;
 pub(crate) mod accurate;
 mod anchors;
+mod configuration;
+mod copies;
 mod definitions;
 mod installation;
 mod namespace;
@@ -137,12 +139,21 @@ async fn check(session: &Session, program: Program) -> Vec<Finding> {
     let is_served =
         !findings.iter().any(|it| it.level == Level::Wrong && it.subject.starts_with("definition "));
     let trees = if is_served { trees::check(session).await } else { vec![Finding::unserved("trees")] };
-    // The trees show each condition with a solution, and the HNCConfiguration sums them up.
-    if !trees.iter().any(|it| it.subject == "trees" && it.level != Level::Ok) {
-        findings.retain(|it| it.subject != installation::NAMESPACES);
-    }
+    findings = without_what_is_summed_up(findings, &trees);
     findings.extend(trees);
     findings.extend(accurate::check((session, program), &settings).await);
+    findings
+}
+
+/// The trees show each condition with a solution, and the `HNCConfiguration` sums them up. Where only a part of the trees could be checked,
+/// the sum is kept, but what is wrong there is not counted again.
+fn without_what_is_summed_up(mut findings: Vec<Finding>, trees: &[Finding]) -> Vec<Finding> {
+    let is_summary = |it: &Finding| it.subject == configuration::NAMESPACES;
+    if !trees.iter().any(|it| it.subject == "trees" && it.level != Level::Ok) {
+        findings.retain(|it| !is_summary(it));
+    } else if trees.iter().any(|it| it.level == Level::Wrong) {
+        findings.iter_mut().filter(|it| is_summary(it)).for_each(|it| it.level = Level::Note);
+    }
     findings
 }
 
@@ -190,6 +201,22 @@ WRONG  lease: no leader
        Then check again.
 ";
         assert_eq!(text(&findings, Paint::NONE), wanted);
+    }
+
+    #[test]
+    fn conditions_that_the_trees_show_are_counted_once() {
+        let summary = Finding::wrong(configuration::NAMESPACES, "ParentMissing", "Describe them.");
+        let other = Finding::ok("lease", "held");
+        let orphan = Finding::wrong("missing parent", "gone", "Create it.");
+        let noted = Finding { level: Level::Note, ..summary.clone() };
+        for (trees, wanted) in [
+            (vec![orphan.clone()], vec![other.clone()]),
+            (vec![Finding::ok("trees", "checked")], vec![other.clone()]),
+            (vec![orphan, Finding::note("trees", "some were not read")], vec![noted, other.clone()]),
+            (vec![Finding::note("trees", "not checked")], vec![summary.clone(), other.clone()]),
+        ] {
+            assert_eq!(without_what_is_summed_up(vec![summary.clone(), other.clone()], &trees), wanted);
+        }
     }
 
     #[test]

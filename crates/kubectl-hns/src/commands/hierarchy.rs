@@ -136,6 +136,21 @@ pub(super) fn is_going(name: &str) -> Failure {
     ))
 }
 
+/// A warning that the object is being deleted, with the place that it gives to the namespace.
+pub(super) fn going(name: &str, object: &DynamicObject) -> Option<String> {
+    object.metadata.deletion_timestamp.as_ref()?;
+    let then = loses_parent(name, spec(object).parent.as_deref());
+    Some(format!("the HierarchyConfiguration of {name} is being deleted{then}"))
+}
+
+/// What follows for the parent of a namespace whose `HierarchyConfiguration` is being deleted, as the end of a sentence.
+pub(super) fn loses_parent(name: &str, parent: Option<&str>) -> String {
+    match parent {
+        Some(_) => format!("; when it is gone, {name} has no parent, unless it is a subnamespace"),
+        None => String::new(),
+    }
+}
+
 /// The fields of `spec` in the object.
 pub(crate) fn spec(object: &DynamicObject) -> Spec {
     let spec = &object.data["spec"];
@@ -242,6 +257,16 @@ mod tests {
             assert_eq!(result.is_ok(), is_possible, "{exists} {changes_parent}: {result:?}");
             assert!(result.err().is_none_or(|it| it.text == "Error: n is being deleted"));
         }
+    }
+
+    #[test]
+    fn an_object_that_is_being_deleted_is_named() {
+        let mut it = object(json!({ "spec": { "parent": "a" } }));
+        assert_eq!(going("n", &it), None);
+        it.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+        assert!(going("n", &it).unwrap().contains("when it is gone, n has no parent"));
+        it.data = json!({});
+        assert_eq!(going("n", &it).as_deref(), Some("the HierarchyConfiguration of n is being deleted"));
     }
 
     #[test]

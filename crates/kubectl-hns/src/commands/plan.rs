@@ -1,24 +1,23 @@
 //! `plan`: shows the effects of a change without making it. It has the same arguments as the command that makes the
 //! change.
 
+mod deletion;
+
 use clap::{Args, Subcommand};
 use forest::preview::Intent;
 use forest::rules::configuration::LISTED_BY_PLAN;
-use forest::{EdgeKind, Forest, Labels, Name};
+use forest::{Labels, Name};
 use hns_api::KeyValue;
 use hns_cluster::configured_kinds::entries_of;
-use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::hierarchy::{Edit, Spec};
-use super::{create, delete, hierarchy, kinds, set};
+use super::{create, hierarchy, kinds, set};
 use crate::cluster_preview::{ClusterPreview, Decision, Document, PreviewResult};
 use crate::failure::{self, Done};
 use crate::format::{DataFormat, render};
 use crate::session::Session;
-use crate::user_rights::Right;
-use crate::{Failure, Terminal, structure, user_rights};
+use crate::{Failure, Terminal, user_rights};
 
 /// Show the effects of a change without making it.
 ///
@@ -41,22 +40,11 @@ enum Command {
     /// The effects of setting a parent or allowing cascading deletion.
     Set(set::Properties),
     /// The effects of deleting a namespace; for a subnamespace, of deleting its anchor in its parent, which -n may name.
-    Delete(Delete),
+    Delete(deletion::Delete),
     /// The effects of creating a subnamespace of the namespace given with -n.
     Create(create::Child),
     /// The effects of changing the configuration.
     Config(Config),
-}
-
-#[derive(Debug, Args)]
-struct Delete {
-    /// The namespace.
-    #[arg(value_name = "NAMESPACE", value_parser = crate::flags::namespace)]
-    namespace: String,
-
-    /// Allow cascading deletion first.
-    #[arg(short, long = "allowCascadingDeletion")]
-    allow: bool,
 }
 
 #[derive(Debug, Args)]
@@ -86,18 +74,7 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
 /// What to do instead of a change that would be refused.
 async fn hint(command: &Command, refused: &Document, session: &Session) -> Result<Option<String>, Failure> {
     match command {
-        Command::Delete(Delete { namespace, .. }) => {
-            let reason = refused.verdict.message.as_deref().unwrap_or_default();
-            if delete::names_permission(reason) {
-                return Ok(Some(delete::despite_children(namespace, reason)));
-            }
-            let lacks_right = format!("may not {}", Right::namespace("delete", namespace));
-            if session.names_namespace || !reason.ends_with(&lacks_right) {
-                return Ok(None);
-            }
-            let found = session.call(session.all::<Namespace>().get_metadata(namespace)).await;
-            Ok(parent_to_name(namespace, found.ok().map(|it| it.metadata).as_ref()))
-        }
+        Command::Delete(arguments) => Ok(deletion::hint(arguments, refused, session).await),
         Command::Set(properties) if properties.request()?.changes_parent() => {
             Ok(set::other_way(session, &properties.namespace).await)
         }
@@ -110,16 +87,6 @@ async fn hint(command: &Command, refused: &Document, session: &Session) -> Resul
         }
         _ => Ok(None),
     }
-}
-
-/// What a user may try who may not delete the namespace; `found` is its metadata, if they may read it.
-fn parent_to_name(name: &str, found: Option<&ObjectMeta>) -> Option<String> {
-    const NEEDS: &str = "who may delete the anchor there needs no right on the namespace";
-    let Some(found) = found else {
-        return Some(format!("If {name} is a subnamespace, name its parent with -n: {NEEDS}."));
-    };
-    let parent = structure::subnamespace_of(found)?;
-    Some(format!("{name} is a subnamespace of {parent}: use -n {parent}; {NEEDS}."))
 }
 
 /// Prints a plan; returns the failure if the change would be refused.
@@ -145,7 +112,7 @@ pub(super) fn show(
 pub(super) async fn document(arguments: &Arguments, session: &Session) -> Result<Document, Failure> {
     let (change, result) = match &arguments.command {
         Command::Set(properties) => set(properties, session).await?,
-        Command::Delete(arguments) => delete(arguments, session).await?,
+        Command::Delete(arguments) => deletion::plan(arguments, session).await?,
         Command::Create(child) => create(child, session).await?,
         Command::Config(Config { command: ConfigCommand::SetResource(arguments) }) => {
             set_resource(arguments, session).await?
@@ -190,6 +157,7 @@ async fn set(properties: &set::Properties, session: &Session) -> Result<Planned,
     {
         result.warn(warning);
     }
+    result.notes.extend(set::without_effect(session, name, &request).await);
     Ok((lines, result))
 }
 
@@ -210,82 +178,6 @@ pub(super) fn would_have(name: &str, property: &str, old: Option<&str>, new: Opt
         (Some(old), Some(new)) => format!("The {property} of {name} would change from {old} to {new}"),
         (None, Some(new)) => format!("The {property} of {name} would be {new}"),
         (old, None) => format!("{name} would have no {property} (now {})", old.unwrap_or("none")),
-    }
-}
-
-async fn delete(arguments: &Delete, session: &Session) -> Result<Planned, Failure> {
-    let name = &*arguments.namespace;
-    let named = session.names_namespace.then_some(&*session.namespace);
-    let concerned: Vec<&str> = named.into_iter().chain([name]).collect();
-    let cluster_preview = ClusterPreview::open(session, &concerned, &[]).await?;
-    let forest = cluster_preview.forest();
-    if forest.is_terminating(name) {
-        let change = vec![format!("The namespace {name} is being deleted already")];
-        return Ok((change, cluster_preview.try_all(&[]).await?));
-    }
-    is_in(named, forest, name)?;
-    let mut intents = Vec::new();
-    let mut change = Vec::new();
-    if arguments.allow {
-        let present = hierarchy::spec(&hierarchy::read(session, name).await?);
-        if !present.allows_cascading_deletion
-            && hierarchy::allowing_ancestor(session, name, present.parent.clone()).await.is_none()
-        {
-            change.push(format!("Cascading deletion of {name} would be allowed"));
-            intents.push(Intent::SetHierarchy {
-                namespace: name.into(),
-                parent: present.parent.as_deref().map(Name::from),
-                allow_cascading_deletion: true,
-            });
-        }
-    }
-    // Of a namespace that cannot be read, the anchor alone says that it is a subnamespace.
-    let may_be_sub = forest.is_subnamespace(name) || cluster_preview.is_unreadable(name);
-    let holder = named.map(Name::from).filter(|parent| forest.has_anchor(parent, name));
-    let above = || forest.parent(name).filter(|parent| may_be_sub && forest.has_anchor(parent, name));
-    let holder = holder.or_else(|| above().cloned());
-    let stays = holder
-        .as_deref()
-        .and_then(|parent| delete::stays((parent, name), cluster_preview.structure(), forest.settings()));
-    if let Some(parent) = holder {
-        change.push(format!("The subnamespace anchor {name} in {parent} would be deleted"));
-        intents.push(Intent::DeleteAnchor { parent, child: name.into() });
-    } else {
-        change.push(format!("The namespace {name} would be deleted"));
-        intents.push(Intent::DeleteNamespace { name: name.into() });
-    }
-    let note = below_accurate(cluster_preview.forest(), name);
-    let mut result = cluster_preview.try_all(&intents).await?;
-    // What is refused has no effect.
-    let is_refused = result.decisions.iter().any(Decision::is_refusal);
-    result.notes.extend(stays.filter(|_| !is_refused));
-    if let Some(note) = note {
-        result.notes.push(note);
-        // The objects that Accurate propagates are not read here.
-        result.unread.insert(name.into());
-    }
-    Ok((change, result))
-}
-
-/// A note that other commands plan and make the deletion, if the namespace is a sub-namespace of Accurate's API.
-fn below_accurate(forest: &Forest, name: &str) -> Option<String> {
-    let parent = forest.accurate_upstream(name)?;
-    let deletes = delete::of_accurate(name, parent);
-    let counts = format!(
-        "`kubectl accurate plan sub delete {name}` counts the objects that Accurate propagates, too."
-    );
-    (forest.accurate_edge(name) == Some(EdgeKind::Parent)).then(|| format!("{deletes} {counts}"))
-}
-
-/// Fails as `delete` does if the namespace that was named with -n is not the parent of this subnamespace.
-fn is_in(named: Option<&str>, forest: &Forest, name: &str) -> Result<(), Failure> {
-    let parent = forest.parent(name).filter(|_| forest.is_subnamespace(name));
-    match (named, parent) {
-        (Some(named), Some(parent)) if **parent != *named && !forest.has_anchor(named, name) => {
-            let text = format!("Error: {name} has no subnamespace anchor in {named}");
-            Err(Failure::new(text).with_hint(delete::of_another(name, parent)))
-        }
-        _ => Ok(()),
     }
 }
 
@@ -373,60 +265,8 @@ async fn configure(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use hns_api::accurate::labels::PARENT;
-    use hns_api::annotations;
-
     use super::super::hierarchy::NewParent;
     use super::*;
-    use crate::structure::tests::sketch;
-
-    #[test]
-    fn only_of_a_subnamespace_the_parent_is_to_be_named() {
-        let of = |parent: &str| ObjectMeta {
-            annotations: Some([(annotations::SUBNAMESPACE_OF.to_owned(), parent.to_owned())].into()),
-            ..ObjectMeta::default()
-        };
-        assert!(
-            parent_to_name("n", Some(&of("p"))).unwrap().starts_with("n is a subnamespace of p: use -n p;")
-        );
-        assert!(parent_to_name("n", None).unwrap().starts_with("If n is a subnamespace, name its parent"));
-        assert_eq!(parent_to_name("n", Some(&ObjectMeta::default())), None);
-    }
-
-    #[test]
-    fn another_namespace_than_the_parent_is_not_taken() {
-        let forest = sketch(&["p", "[s] n < p", "full < p", "other"]).forest();
-        for (named, name, fails) in [
-            (Some("other"), "n", true),
-            (Some("p"), "n", false),
-            (None, "n", false),
-            (Some("other"), "full", false),
-        ] {
-            assert_eq!(is_in(named, &forest, name).is_err(), fails, "{named:?} {name}");
-        }
-        let hint = is_in(Some("other"), &forest, "n").unwrap_err().hint.unwrap();
-        assert_eq!(hint, "n is a subnamespace of p: use -n p.");
-    }
-
-    #[test]
-    fn a_sub_namespace_of_accurate_is_deleted_by_another_command() {
-        let mut structure = sketch(&["shop", "w4"]);
-        let namespace = structure.namespaces.get_mut("w4").unwrap();
-        namespace.labels = [(PARENT, "shop")].into_iter().collect();
-        let empty = || Forest::unconfigured(Arc::new(structure::settings()));
-        for (forest, noted) in [
-            (structure.put_into(empty().with_accurate(Arc::default())), true),
-            (structure.put_into(empty()), false),
-        ] {
-            let note = below_accurate(&forest, "w4");
-            for command in ["`kubectl accurate sub delete w4`", "`kubectl accurate plan sub delete w4`"] {
-                assert_eq!(note.as_ref().is_some_and(|it| it.contains(command)), noted);
-            }
-            assert_eq!(below_accurate(&forest, "shop"), None);
-        }
-    }
 
     #[test]
     fn changes_are_in_the_conditional() {

@@ -387,7 +387,9 @@ pub(super) async fn wait_for_arrival(
 
 /// The progress of the move below `parent`.
 async fn progress(session: &Session, name: &str, parent: Option<&str>) -> Result<Progress, Failure> {
-    let failed = |problem: Problem| Failure::because("cannot read the new place", &problem);
+    let failed = |problem: Problem| {
+        Failure::because("the change is stored, but its progress cannot be read", &problem)
+    };
     let api = session.all::<Namespace>();
     if let Ok(namespace) = session.call(api.get_metadata(name)).await {
         stays(name, &namespace.metadata)?;

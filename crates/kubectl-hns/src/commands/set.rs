@@ -2,16 +2,18 @@
 
 use clap::Args;
 use forest::Settings;
+use hns_api::HierarchyConfiguration;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::DynamicObject;
 
 use super::hierarchy::{self, Edit, NewParent, Spec};
 use super::relocation;
 use crate::flags::{True, only_true};
+use crate::installation::{DEFINITIONS_GO, is_definition_deleted};
 use crate::session::Session;
 use crate::user_rights;
 use crate::wait::WaitArgs;
-use crate::{Failure, Terminal, published, structure};
+use crate::{Failure, Terminal, accurate_trees, published, structure};
 
 /// Set the parent of a namespace, or whether subnamespaces may be deleted with it.
 #[derive(Debug, Args)]
@@ -77,11 +79,20 @@ pub(crate) async fn run(
     let (name, request) = (&*arguments.properties.namespace, arguments.properties.request()?);
     let object = hierarchy::read_to_change(session, name, request.changes_parent()).await?;
     let outcome = outcome(name, &hierarchy::spec(&object), &request);
+    if outcome.changes == 0 {
+        is_defined(session, name).await?;
+    }
+    if let Some(warning) = hierarchy::going(name, &object) {
+        terminal.warn(&warning);
+    }
     for line in &outcome.lines {
         terminal.line(line);
     }
     if request.forbid {
         still_allowed(session, terminal, (name, &object), &outcome).await;
+    }
+    if let Some(note) = without_effect(session, name, &request).await {
+        terminal.note(&note);
     }
     if outcome.changes == 0 {
         terminal.line("No changes made");
@@ -93,6 +104,30 @@ pub(crate) async fn run(
         wait_for_arrival(arguments, request.parent.as_deref(), session, terminal).await?;
     }
     Ok(())
+}
+
+/// Fails while the definition of `HierarchyConfiguration` is being deleted: then an object may be gone whose parent is still in force.
+async fn is_defined(session: &Session, name: &str) -> Result<(), Failure> {
+    if !is_definition_deleted::<HierarchyConfiguration>(session).await {
+        return Ok(());
+    }
+    let text = format!("Error: the hierarchical configuration of {name} cannot be changed now");
+    Err(Failure::new(text).with_hint(DEFINITIONS_GO))
+}
+
+/// A note that allowing cascading deletion does not concern Accurate's hierarchy, if that is requested and the namespace is in it.
+pub(super) async fn without_effect(session: &Session, name: &str, request: &SpecRequest) -> Option<String> {
+    if !request.allow {
+        return None;
+    }
+    let found = session.call(session.all::<Namespace>().get_metadata(name)).await.ok()?;
+    let label = |key: &str| found.metadata.labels.as_ref()?.get(key).map(String::as_str);
+    accurate_trees::is_in(session, label).await.then(|| {
+        format!(
+            "{name} is in a hierarchy of Accurate, in which the setting accurate.allowCascadingDeletion decides whether \
+             sub-namespaces may be deleted with it"
+        )
+    })
 }
 
 async fn change(

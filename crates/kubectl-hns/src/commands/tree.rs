@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
 
 use crate::format::{self, render};
-use crate::lines::printable;
+use crate::lines::{first, printable};
 use crate::loader::Loaded;
 use crate::object_argument::ObjectArgument;
 use crate::object_states::ObjectStates;
@@ -20,6 +20,9 @@ use crate::{Failure, Terminal, accurate_trees, published};
 
 /// How often `--watch` reads the trees.
 const WATCH: Duration = Duration::from_secs(2);
+
+/// How many namespaces a note names; it counts the rest.
+const NAMED: usize = 20;
 
 /// Draw the hierarchy below namespaces.
 ///
@@ -146,6 +149,7 @@ async fn read(arguments: &Arguments, session: &Session) -> Result<(Vec<Node>, Ve
         }
         Some(subject) => with_object(subject, session, extent, roots).await?,
     };
+    notes.extend(kinds_unread(&trees));
     let (settings, note) = published::settings(session).await;
     notes.extend(note.filter(|note| !notes.contains(note)));
     for tree in &mut trees {
@@ -171,6 +175,19 @@ async fn read(arguments: &Arguments, session: &Session) -> Result<(Vec<Node>, Ve
         notes.extend(accurate_trees::note_on_some(session, drawn).await);
     }
     Ok((trees, notes))
+}
+
+/// A note if of some namespaces it is not known whether they are subnamespaces.
+fn kinds_unread(trees: &[Node]) -> Option<String> {
+    let unknown = trees.iter().flat_map(Node::all).filter(|it| it.subnamespace.is_none());
+    let names: BTreeSet<&str> = unknown.map(|it| &*it.name).collect();
+    let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "it is unknown whether these are subnamespaces, because you may read neither the namespaces nor the anchors in their parents: {}",
+            first(&names, NAMED)
+        )
+    })
 }
 
 async fn with_object(
@@ -215,5 +232,23 @@ pub(super) fn drawn(trees: &[Node], form: Option<Form>, terminal: &Terminal) -> 
         Some(Form::Json) => render(format::Format::Json, &serde_json::json!({ "trees": trees }), names),
         Some(Form::Yaml) => render(format::Format::Yaml, &serde_json::json!({ "trees": trees }), names),
         Some(Form::Name) => render(format::Format::Name, &(), names),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::structure::tests::sketch;
+
+    #[test]
+    fn what_may_be_a_subnamespace_is_noted() {
+        let mut structure = sketch(&["a", "b < a", "c < a"]);
+        let note = |structure: &Structure| kinds_unread(&picture::build(structure, &["a".into()]));
+        assert_eq!(note(&structure), None);
+        structure.without_anchors.insert("a".into());
+        assert_eq!(note(&structure), None, "the namespaces are read");
+        structure.namespaces.remove("b");
+        let found = note(&structure).unwrap();
+        assert!(found.ends_with("subnamespaceanchors in their parents: b"), "{found}");
     }
 }

@@ -6,8 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use forest::{AnchorFact, HierarchyFact, Name};
 use futures::future::join_all;
 use hns_api::{anchor_states, annotations, labels};
+use hns_cluster::ingest;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::ListParams;
 
-use super::{Extent, NamespaceRead, Structure, read_namespace, unreadable};
+use super::{Extent, HIERARCHIES, NamespaceRead, Structure, read_namespace, unreadable};
 use crate::Failure;
 use crate::failure::Problem;
 use crate::session::{AT_ONCE, Session};
@@ -28,7 +31,7 @@ pub(super) async fn read(
         Extent::Around(starts) => (starts, true),
         Extent::All => (&own[..], true),
     };
-    let mut view = View::default();
+    let mut view = View { lists_namespaces: unlisted == HIERARCHIES, ..View::default() };
     for start in starts {
         if upwards {
             view.upwards(session, start).await?;
@@ -62,8 +65,8 @@ struct View {
     parents: BTreeMap<Name, Name>,
     /// Why the hierarchy of a namespace cannot be read.
     hidden: BTreeMap<Name, Problem>,
-    /// The namespaces whose anchors cannot be read.
-    without_anchors: BTreeSet<Name>,
+    /// Whether the user may list the namespaces of the whole cluster.
+    lists_namespaces: bool,
 }
 
 impl View {
@@ -81,6 +84,9 @@ impl View {
 
     async fn downwards(&mut self, session: &Session, start: &str) -> Result<(), Failure> {
         let (mut seen, mut next) = (BTreeSet::new(), vec![Name::from(start)]);
+        if self.lists_namespaces {
+            self.add_labelled(session, start).await?;
+        }
         while !next.is_empty() {
             next.retain(|name| seen.insert(name.clone()));
             let unread = next.iter().filter(|name| !self.structure.hierarchies.contains_key(*name));
@@ -90,9 +96,28 @@ impl View {
                     self.add(read, start)?;
                 }
             }
-            next = next.iter().flat_map(|name| self.structure.listed_children(name)).cloned().collect();
+            next = next.iter().flat_map(|name| self.children(name)).collect();
         }
         Ok(())
+    }
+
+    /// Adds the parents that tree labels show below a namespace.
+    async fn add_labelled(&mut self, session: &Session, start: &str) -> Result<(), Failure> {
+        let below = ListParams::default().labels(&labels::tree_label(start));
+        let found = session.list_metadata(&session.all::<Namespace>(), &below).await;
+        for namespace in found.map_err(|it| Failure::because("namespaces cannot be listed", &it))? {
+            let fact = ingest::namespace(&namespace.metadata);
+            self.add_parents(&fact.name, fact.labels.iter());
+        }
+        Ok(())
+    }
+
+    /// The children that the status lists or, if it cannot be read, that tree labels and anchors show.
+    fn children(&self, name: &Name) -> Vec<Name> {
+        if !self.hidden.contains_key(name) {
+            return self.structure.listed_children(name).to_vec();
+        }
+        self.parents.iter().filter(|(_, parent)| *parent == name).map(|(child, _)| child.clone()).collect()
     }
 
     /// An error if nothing of this namespace can be read.
@@ -123,7 +148,7 @@ impl View {
                 }
                 self.structure.anchors.extend(anchors);
             }
-            Err(_) => drop(self.without_anchors.insert(name.clone())),
+            Err(_) => drop(self.structure.without_anchors.insert(name.clone())),
         }
         let fact = match hierarchy {
             Ok(fact) => fact.unwrap_or_default(),
@@ -154,10 +179,10 @@ impl View {
     }
 
     fn into_structure(self, starts: &[String], upwards: bool, unlisted: &str) -> Structure {
-        let Self { mut structure, hidden, without_anchors, .. } = self;
+        let Self { mut structure, hidden, .. } = self;
         for namespace in structure.namespaces.values() {
             let parent = namespace.annotations.get(annotations::SUBNAMESPACE_OF);
-            if let Some(parent) = parent.and_then(|parent| without_anchors.get(parent)) {
+            if let Some(parent) = parent.and_then(|parent| structure.without_anchors.get(parent)) {
                 let state = Some(anchor_states::OK.into());
                 let anchor = AnchorFact { name: namespace.name.clone(), state, ..AnchorFact::default() };
                 structure.anchors.push((parent.clone(), anchor));
@@ -225,6 +250,21 @@ mod tests {
         assert_eq!(structure.forest().ancestry("leaf").join(" "), "leaf mid top");
         assert!(structure.forest().has_anchor("mid", "leaf"), "a subnamespace has an anchor");
         assert!(structure.notes[1].contains("leaf, mid, top"), "{:?}", structure.notes);
+    }
+
+    /// Where the hierarchy can be read, its status decides.
+    #[test]
+    fn tree_labels_show_children_of_what_cannot_be_read() {
+        for (is_hidden, wanted) in [(true, &["mid"][..]), (false, &["other"])] {
+            let mut view = View { structure: sketch(&["top", "other < top"]), ..View::default() };
+            let labels = [("leaf", "0"), ("mid", "1"), ("top", "2")];
+            let labels = labels.map(|(name, depth)| (labels::tree_label(name), depth));
+            view.add_parents(&"leaf".into(), labels.iter().map(|(key, depth)| (&**key, *depth)));
+            if is_hidden {
+                view.hidden.insert("top".into(), forbidden());
+            }
+            assert_eq!(view.children(&"top".into()).join(" "), wanted.join(" "));
+        }
     }
 
     /// `leaf` names `gone`, and its labels still say that `gone` was below `top`.

@@ -175,6 +175,11 @@ async fn a_plan_writes_nothing_and_refuses_as_the_verb_does() {
     ] {
         world.run(&format!("plan {words}")).await.fails(error);
     }
+    for words in ["plan sub create pw-new pw-n", "sub create pw-new pw-n"] {
+        let refused = world.run(words).await;
+        let hint = "\n`kubectl accurate namespace set-type pw-n root` makes it a root.\n";
+        assert!(refused.stderr.ends_with(hint), "{words}: {refused:?}");
+    }
     let before = world.look("pw-").await.unwrap();
     let plan = world.run("plan sub cut pw-sub").await;
     let wanted = "\

@@ -102,9 +102,18 @@ async fn creation_and_deletion_are_planned() {
     // But for what a parent that the user may not read could change.
     let told = text(&as_tenant).replace("Totals (at least)", "Totals");
     assert_eq!(told, text(&live.hns("plan delete pd-low").await));
-    let as_tenant = live.hns("plan delete pd-sub --as petra").await;
-    let words = "The subnamespace anchor pd-sub in pd-top would be deleted\nThis would be refused (403 Forbidden): user \"petra\" may not";
-    assert!(as_tenant.stdout.starts_with(words), "{as_tenant:?}");
+    // The permission for cascading deletion does not change the rights.
+    for words in ["plan delete pd-sub --as petra", "plan delete pd-sub -a --as petra"] {
+        let as_tenant = live.hns(words).await;
+        let refused = "The subnamespace anchor pd-sub in pd-top would be deleted\nThis would be refused (403 Forbidden): user \"petra\" may not";
+        assert!(as_tenant.code == Some(1) && as_tenant.stdout.contains(refused), "{as_tenant:?}");
+    }
+    live.hns("delete pd-low --as petra").await.fails("Could not delete subnamespace anchor.\nReason: ");
+    let elsewhere = live.hns("delete pd-low --as petra").await;
+    assert!(
+        elsewhere.stderr.ends_with("\npd-low is a subnamespace of pd-sub: use -n pd-sub.\n"),
+        "{elsewhere:?}"
+    );
     // A user who may only delete anchors names the parent, as for the deletion.
     let anchors = (&["get", "list", "delete"][..], "hnc.x-k8s.io", "subnamespaceanchors");
     steps.create_role("pd-sub", "anchors", anchors).await.unwrap();
@@ -116,6 +125,21 @@ async fn creation_and_deletion_are_planned() {
     assert!(named.code == Some(0) && named.stdout.starts_with(words), "{named:?}");
     assert!(named.stdout.contains("  pd-low would be deleted, with everything in it"), "{named:?}");
     assert!(!named.stdout.contains("left to do"), "what only seems to be missing: {named:?}");
+    // So does one who may not even read them.
+    let delete = (&["delete"][..], "hnc.x-k8s.io", "subnamespaceanchors");
+    steps.create_role("pd-sub", "delete", delete).await.unwrap();
+    steps.create_binding("pd-sub", "delete", ("Role", "delete"), "ivan").await.unwrap();
+    let blind = live.hns("plan delete pd-low -n pd-sub --as ivan").await;
+    assert!(blind.code == Some(0) && blind.stdout.starts_with(words), "{blind:?}");
+    assert!(blind.stdout.contains("  pd-low would be deleted, with everything in it"), "{blind:?}");
+    let unconfirmed = live.hns("delete pd-low -n pd-sub --as ivan").await;
+    assert!(unconfirmed.code == Some(1) && unconfirmed.stderr.contains("With --yes"), "{unconfirmed:?}");
+    for who in ["", " --as ivan"] {
+        let gone = live.hns(&format!("plan delete pd-gone -n pd-sub{who}")).await;
+        let words =
+            "This would be refused (404 NotFound): subnamespaceanchors.hnc.x-k8s.io \"pd-gone\" not found";
+        assert!(gone.code == Some(1) && gone.stdout.contains(words), "{gone:?}");
+    }
     let orphan = live.hns("plan delete pd-top").await;
     assert!(orphan.code == Some(1) && orphan.stdout.contains("has subnamespaces"), "{orphan:?}");
     let there = steps.namespaces().get("pd-low").await.unwrap();

@@ -120,7 +120,7 @@ async fn quotas_have_room(tree: &Tree, session: &Session) -> Done {
         }
     }
     for (parent, names) in new {
-        if let Some(why) = quotas::exceeded_by_anchors(session, parent, &names).await {
+        if let Some(why) = quotas::exceeded_by::<hns_api::SubnamespaceAnchor>(session, parent, &names).await {
             return Err(Failure::new(format!(
                 "Error: this would be refused in {parent}: {why}; nothing was changed"
             )));

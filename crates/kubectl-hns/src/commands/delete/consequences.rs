@@ -11,7 +11,6 @@ use forest::{Forest, Name, Settings};
 use hns_api::annotations::SUBNAMESPACE_OF;
 
 use crate::cluster_preview;
-use crate::commands::hierarchy;
 use crate::session::Session;
 use crate::structure::Structure;
 use crate::{Failure, published};
@@ -25,6 +24,12 @@ pub(super) struct Consequences {
     deleted: BTreeSet<Name>,
     /// The namespaces that are kept and lose their parent.
     orphaned: BTreeSet<Name>,
+    /// The namespaces below of which it is not known whether they are subnamespaces, and so deleted as well.
+    unsure: BTreeSet<Name>,
+    /// Whether the user may not read what is below the child, or whether there is a namespace of the anchor.
+    is_open: bool,
+    /// Whether a namespace that the user may not read may allow cascading deletion.
+    pub(super) may_cascade: bool,
     /// Why the deletion of the anchor would be refused, by the state of the hierarchy.
     pub(super) refusal: Option<String>,
     /// Why the namespace of the anchor is not deleted with it, as a note, if there is one.
@@ -44,22 +49,12 @@ pub(super) async fn read(
         Box::pin(cluster_preview::gather(session, &concerned)),
         Box::pin(published::settings(session)),
     );
-    let structure = structure?;
+    let mut structure = structure?;
+    cluster_preview::add_unlisted(session, &mut structure, (Some(parent), child)).await;
     let unknown = if structure.is_whole { structure.notes.clone() } else { unread(&structure, parent) };
     let notes = unknown.into_iter().chain(note).collect();
-    let mut intents = Vec::new();
-    if allows {
-        let present = hierarchy::spec(&hierarchy::read(session, child).await?);
-        intents.push(Intent::SetHierarchy {
-            namespace: child.into(),
-            parent: present.parent.as_deref().map(Name::from),
-            allow_cascading_deletion: true,
-        });
-    }
-    intents.push(Intent::DeleteAnchor { parent: parent.into(), child: child.into() });
-    let stays = stays((parent, child), &structure, &settings);
-    let forest = structure.forest_under(Arc::new(settings));
-    Ok(Consequences { stays, notes, ..Consequences::new((parent, child), forest, &intents) })
+    let found = Consequences::of((parent, child), &structure, settings, allows);
+    Ok(Consequences { notes, ..found })
 }
 
 /// Why the namespace of the anchor is not deleted with it, as a note; `None` if it is, or if there is none.
@@ -86,7 +81,7 @@ pub(in crate::commands) fn stays(
 }
 
 /// The namespaces whose children are not known, unless they are above the deleted one, as a note.
-fn unread(structure: &Structure, parent: &str) -> Vec<String> {
+pub(in crate::commands) fn unread(structure: &Structure, parent: &str) -> Vec<String> {
     let above = structure.forest().ancestry(parent);
     let hidden: Vec<&str> =
         structure.hidden.iter().filter(|it| !above.contains(it)).map(|it| &**it).collect();
@@ -136,9 +131,39 @@ impl Consequences {
         Self { anchor, deleted, orphaned, refusal, ..Self::default() }
     }
 
-    /// Whether only the child is deleted.
+    fn of((parent, child): (&str, &str), structure: &Structure, settings: Settings, allows: bool) -> Self {
+        let stays = stays((parent, child), structure, &settings);
+        let forest = structure.forest_under(Arc::new(settings));
+        let is_unread = |name: &str| !structure.is_whole && !structure.namespaces.contains_key(name);
+        let may_cascade = !allows && forest.ancestry(child).iter().any(|it| structure.hidden.contains(it));
+        let allow = Intent::SetHierarchy {
+            namespace: child.into(),
+            parent: forest.parent(child).cloned(),
+            allow_cascading_deletion: true,
+        };
+        let delete = Intent::DeleteAnchor { parent: parent.into(), child: child.into() };
+        let is_there = forest.namespace_version(child).is_some();
+        let known = structure.forest();
+        let is_unsure = |name: &Name| structure.known_subnamespace(&known, name).is_none();
+        let intents: Vec<Intent> =
+            (allows && is_there).then_some(allow).into_iter().chain([delete]).collect();
+        let mut found = Self { may_cascade, stays, ..Self::new((parent, child), forest, &intents) };
+        let orphaned = std::mem::take(&mut found.orphaned);
+        (found.unsure, found.orphaned) = orphaned.into_iter().partition(is_unsure);
+        found.is_open = if found.deleted.is_empty() {
+            found.stays.is_none() && is_unread(child)
+        } else {
+            !unread(structure, parent).is_empty()
+        };
+        found
+    }
+
+    /// Whether it is known that only the child is deleted.
     pub(super) fn is_only(&self, child: &str) -> bool {
-        self.orphaned.is_empty() && self.deleted.iter().all(|name| **name == *child)
+        !self.is_open
+            && self.unsure.is_empty()
+            && self.orphaned.is_empty()
+            && self.deleted.iter().all(|name| **name == *child)
     }
 
     /// The namespaces that are deleted with the child, and those that lose their parent, as notes.
@@ -150,26 +175,48 @@ impl Consequences {
             (!names.is_empty()).then(|| format!("{what}: {}", names.join(", ")))
         };
         let deleted = note("these namespaces below are deleted, with everything in them", &self.deleted);
+        let unsure = note(
+            "you may not read these namespaces below; those that are subnamespaces are deleted",
+            &self.unsure,
+        );
         let orphaned = note("these namespaces stay, and lose their parent", &self.orphaned);
-        deleted.into_iter().chain(orphaned).collect()
+        [deleted, unsure, orphaned].into_iter().flatten().collect()
     }
 
     /// The consequences as text.
     pub(super) fn text(&self) -> String {
         let (parent, child) = &self.anchor;
         let what = format!("Deleting the subnamespace anchor {child} in {parent}");
+        if self.deleted.is_empty() && self.is_open {
+            return format!(
+                "{what}. You may not read the namespace {child}; whether it is deleted with the anchor is not known.\n"
+            );
+        }
         if self.deleted.is_empty() {
             return format!("{what}; no namespace is deleted with it.\n");
         }
-        let mut text = format!("{what} deletes these namespaces, with everything in them:\n");
-        for name in &self.deleted {
-            let _ = writeln!(text, "  {name}");
+        let mut text = String::new();
+        for (head, names) in [
+            (&*format!("{what} deletes these namespaces, with everything in them:"), &self.deleted),
+            (
+                "You may not read these namespaces. Those that are subnamespaces are deleted as well, with the subnamespaces below them; \
+                 the others stay, and lose their parent:",
+                &self.unsure,
+            ),
+            ("These namespaces stay, and lose their parent:", &self.orphaned),
+        ] {
+            if !names.is_empty() {
+                let _ = writeln!(text, "{head}");
+            }
+            for name in names {
+                let _ = writeln!(text, "  {name}");
+            }
         }
-        if !self.orphaned.is_empty() {
-            text.push_str("These namespaces stay, and lose their parent:\n");
-        }
-        for name in &self.orphaned {
-            let _ = writeln!(text, "  {name}");
+        if self.is_open {
+            let _ = writeln!(
+                text,
+                "If cascading deletion is allowed, all subnamespaces below are deleted as well, also those that are not listed."
+            );
         }
         text
     }
@@ -198,6 +245,74 @@ mod tests {
         let delete = Intent::DeleteAnchor { parent: "a".into(), child: "b".into() };
         let intents: Vec<Intent> = allows.then_some(allow).into_iter().chain([delete]).collect();
         Consequences::new(("a", "b"), structure.forest(), &intents)
+    }
+
+    /// What a user foresees who may not read the namespaces `unread`, nor the hierarchies of `hidden`.
+    fn of_unread(lines: &[&str], unread: &[&str], hidden: &[&str], anchors: &[(&str, &str)]) -> Consequences {
+        let mut structure = sketch(lines);
+        structure.namespaces.retain(|name, _| !unread.contains(&&**name));
+        structure.hidden = hidden.iter().copied().map(Name::from).collect();
+        for (parent, child) in anchors {
+            let (name, state) = ((*child).into(), Some("Ok".into()));
+            structure.anchors.push(((*parent).into(), AnchorFact { name, state, ..AnchorFact::default() }));
+        }
+        let settings = crate::structure::settings();
+        Consequences::of(("top", "k1"), &structure, settings, false)
+    }
+
+    #[test]
+    fn what_is_not_known_needs_a_confirmation() {
+        let lines = ["top", "[s] k1 < top", "k2 < k1"];
+        let of_all = &[("top", "k1"), ("k1", "k2")][..];
+        let all = &["top", "k1", "k2"][..];
+        let anchor = "Deleting the subnamespace anchor k1 in top";
+        let deletes = format!("{anchor} deletes these namespaces, with everything in them:\n  k1\n");
+        let refused = of_unread(&lines, all, &["top"], of_all);
+        assert!(refused.refusal.is_some() && refused.may_cascade, "top may allow it");
+        let refused = of_unread(&lines, &[], &[], of_all);
+        assert!(refused.refusal.is_some() && !refused.may_cascade);
+        let cascades = "If cascading deletion is allowed, all subnamespaces below are deleted as well, also those that are not listed.\n";
+        let whether =
+            ". You may not read the namespace k1; whether it is deleted with the anchor is not known.\n";
+        for (lines, unread, hidden, anchors, wanted, is_only) in [
+            (&lines[..2], all, &["top"][..], &of_all[..1], deletes.clone(), true),
+            (&lines[..2], all, &["top", "k1"], &of_all[..1], format!("{deletes}{cascades}"), false),
+            (&lines[..2], all, &["top", "k1"], &[], format!("{anchor}{whether}"), false),
+        ] {
+            let found = of_unread(lines, unread, hidden, anchors);
+            assert_eq!((found.refusal.as_deref(), found.text()), (None, wanted), "{lines:?} {hidden:?}");
+            assert_eq!(found.is_only("k1"), is_only, "{lines:?} {hidden:?}");
+        }
+    }
+
+    #[test]
+    fn a_namespace_below_that_cannot_be_read_may_be_deleted() {
+        let mut structure = sketch(&["top", "k1 < top", "k2 < k1", "k3 < k1"]);
+        structure.hierarchies.get_mut("k1").unwrap().allow_cascading_deletion = true;
+        structure.namespaces.retain(|name, _| **name == *"top");
+        structure.without_anchors.insert("k1".into());
+        for (parent, child) in [("top", "k1"), ("k1", "k2")] {
+            let (name, state) = (child.into(), Some("Ok".into()));
+            structure.anchors.push((parent.into(), AnchorFact { name, state, ..AnchorFact::default() }));
+        }
+        let found = Consequences::of(("top", "k1"), &structure, crate::structure::settings(), false);
+        let wanted = "\
+Deleting the subnamespace anchor k1 in top deletes these namespaces, with everything in them:
+  k1
+  k2
+You may not read these namespaces. Those that are subnamespaces are deleted as well, with the subnamespaces below them; \
+the others stay, and lose their parent:
+  k3
+";
+        assert_eq!(found.text(), wanted);
+        assert_eq!(
+            found.others(),
+            [
+                "these namespaces below are deleted, with everything in them: k2",
+                "you may not read these namespaces below; those that are subnamespaces are deleted: k3",
+            ]
+        );
+        assert!(!found.is_only("k1"));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::Failure;
 use crate::failure::Problem;
+use crate::installation::DEFINITIONS_GO;
 use crate::structure::subnamespace_of;
 
 pub(super) fn held(child: &str) -> String {
@@ -31,7 +32,7 @@ pub(in crate::commands) fn despite_children(name: &str, reason: &str) -> String 
     }
     format!(
         "To delete the subnamespaces below as well: `kubectl hns set {name} -a`, then `kubectl delete namespace {name}`; full namespaces \
-         below stay, and lose their parent."
+         below stay, and lose their parent. The first command needs the right to update hierarchyconfigurations in {name}."
     )
 }
 
@@ -70,6 +71,12 @@ pub(super) fn with_state(failure: Failure, child: &str, undone: bool) -> Failure
     failure.and_hint(&state)
 }
 
+/// The failure if the anchor is being deleted, but not its namespace: the definition of anchors is being deleted.
+pub(super) fn without_namespace(child: &str, parent: &str) -> Failure {
+    Failure::new(format!("Error: only the subnamespace anchor {child} in {parent} is being deleted; the namespace {child} stays"))
+        .with_hint(DEFINITIONS_GO)
+}
+
 /// HNC's message, without a blank line.
 pub(super) fn could_not(child: &str, problem: &Problem) -> Failure {
     let failure = Failure::new(format!("Could not delete subnamespace anchor.\nReason: {problem}"));
@@ -84,7 +91,7 @@ pub(super) fn could_not(child: &str, problem: &Problem) -> Failure {
 pub(in crate::commands) fn of_accurate(child: &str, parent: &str) -> String {
     format!(
         "{child} is a sub-namespace of {parent} in Accurate's hierarchy: `kubectl accurate sub delete {child}` deletes it. If only \
-         the namespace is deleted, hns creates it again, empty."
+         the namespace is deleted, hns creates it again, with its copies but without its own objects."
     )
 }
 
@@ -175,6 +182,13 @@ mod tests {
             };
             assert_eq!(is_going("p", &metadata), wanted, "{of:?} {is_terminating}");
         }
+    }
+
+    #[test]
+    fn the_namespace_stays_where_the_definition_goes() {
+        let failure = without_namespace("s", "c");
+        let text = "Error: only the subnamespace anchor s in c is being deleted; the namespace s stays";
+        assert_eq!((&*failure.text, failure.hint.as_deref()), (text, Some(DEFINITIONS_GO)));
     }
 
     #[test]

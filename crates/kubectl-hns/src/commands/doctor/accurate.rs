@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use forest::accurate::SubNamespaceFact;
-use forest::accurate::why::{Frozen, frozen};
+use forest::accurate::why::{Frozen, frozen, idle_template};
 use forest::{EdgeKind, Forest};
 use hns_api::accurate::GROUP;
 use hns_api::accurate::SubNamespace;
 use hns_api::accurate::annotations::MOVED_FROM;
 use hns_api::accurate::conditions::CONFLICT;
-use hns_api::accurate::labels::PARENT;
+use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE, TYPE_ROOT};
 use hns_cluster::api::Api;
 use hns_cluster::settings::SharedSettings;
 use kube::CustomResourceExt;
@@ -20,8 +20,8 @@ use kube::core::ObjectMeta;
 use super::remedies::for_all;
 use super::{Finding, some};
 use crate::accurate_trees::{self, AccurateTrees};
-use crate::commands::accurate::describe;
 use crate::commands::accurate::place::Original;
+use crate::commands::accurate::{self, describe};
 use crate::lines::count;
 use crate::program::Program;
 use crate::session::Session;
@@ -51,6 +51,7 @@ pub(super) async fn check(
             format!("{}, none without its namespace", count(forms.len(), "SubNamespace")),
         ));
     }
+    findings.extend(idle(&forest));
     findings.push(Finding::note(
         SUBJECT,
         "the copies in them are not checked; `kubectl accurate explain KIND/NAME -n NAMESPACE` shows whether a copy is as it should be",
@@ -99,22 +100,42 @@ fn ignored(forms: &[ObjectMeta]) -> Finding {
 
 /// The namespaces that nothing reaches, by reason.
 fn misplaced(forest: &Forest) -> Vec<Finding> {
-    let mut reasons: BTreeMap<String, (String, Vec<String>)> = BTreeMap::new();
-    for name in forest.names() {
+    let mut reasons: BTreeMap<(String, bool), (String, Vec<String>)> = BTreeMap::new();
+    // Below a namespace that is in both hierarchies, there may be others that only HNC's halts.
+    for name in forest.names().filter(|name| forest.is_in_accurate(name)) {
         let Some(why) = frozen(forest, name) else { continue };
-        let (why, hint) = reason(&why, (name, forest.accurate_edge(name)));
-        reasons.entry(why).or_insert_with(|| (hint, Vec::new())).1.push(name.to_string());
+        let has_both = idle_template(forest, name).is_some();
+        let (why, hint) = reason(&why, (name, forest.accurate_edge(name), has_both));
+        reasons.entry((why, has_both)).or_insert_with(|| (hint, Vec::new())).1.push(name.to_string());
     }
-    let finding = |(why, (hint, names)): (String, (String, Vec<String>))| {
+    let finding = |((why, _), (hint, names)): ((String, bool), (String, Vec<String>))| {
         let text = format!("nothing is copied to {}: {why}", some(&names));
         Finding::wrong(SUBJECT, text, for_all(&hint, &names))
     };
     reasons.into_iter().map(finding).collect()
 }
 
-/// Why nothing is copied to a namespace with this edge to the one above it, and what to do.
-pub(crate) fn reason(why: &Frozen, (namespace, edge): (&str, Option<EdgeKind>)) -> (String, String) {
+/// The templates without effect, of namespaces that are copied to.
+fn idle(forest: &Forest) -> Vec<Finding> {
+    let reached = forest.names().filter(|name| frozen(forest, name).is_none());
+    let finding = |name: &forest::Name| {
+        Some(Finding::note(SUBJECT, accurate::without_effect(name, &idle_template(forest, name)?)))
+    };
+    reached.filter_map(finding).collect()
+}
+
+/// Why nothing is copied to a namespace with this edge to the one above it, and what to do. One with `has_both` has a template label beside
+/// its parent: while what they name is missing, only a request that removes both is allowed.
+pub(crate) fn reason(
+    why: &Frozen,
+    (namespace, edge, has_both): (&str, Option<EdgeKind>, bool),
+) -> (String, String) {
     let (what, cut) = match edge {
+        _ if has_both => {
+            let command =
+                format!("`kubectl label namespace {namespace} {PARENT}- {TEMPLATE}- {TYPE}={TYPE_ROOT}`");
+            ("parent", format!("{command}, which removes its template, too"))
+        }
         Some(EdgeKind::Template) => ("template", format!("`kubectl accurate template unset {namespace}`")),
         _ => ("parent", format!("`kubectl accurate sub cut {namespace}`")),
     };
@@ -186,6 +207,7 @@ mod tests {
     use k8s_openapi::jiff::Timestamp;
 
     use super::*;
+    use crate::structure::tests::sketch;
 
     fn said(finding: &Finding) -> String {
         format!("{}: {} {}", finding.subject, finding.text, finding.hint.as_deref().unwrap_or_default())
@@ -218,8 +240,20 @@ mod tests {
     fn every_reason_has_a_solution() {
         let template = Some(EdgeKind::Template);
         let missing = Frozen::Missing("p".into());
-        assert_eq!(reason(&missing, ("n", template)).0, "p, the template, does not exist");
-        assert!(reason(&missing, ("n", template)).1.ends_with("`kubectl accurate template unset n`."));
+        assert_eq!(reason(&missing, ("n", template, false)).0, "p, the template, does not exist");
+        for (edge, has_both, wanted) in [
+            (template, false, "`kubectl accurate template unset n`."),
+            (Some(EdgeKind::Parent), false, "`kubectl accurate sub cut n`."),
+            (
+                Some(EdgeKind::Parent),
+                true,
+                "`kubectl label namespace n accurate.cybozu.com/parent- accurate.cybozu.com/template- accurate.cybozu.com/type=root`, which \
+                 removes its template, too.",
+            ),
+        ] {
+            let hint = reason(&missing, ("n", edge, has_both)).1;
+            assert!(hint.ends_with(wanted), "{hint}");
+        }
         for (why, wanted) in [
             (missing, "p, the parent, does not exist"),
             (Frozen::NotLeading(EdgeKind::Parent, "p".into()), "neither a root nor a sub-namespace"),
@@ -227,9 +261,22 @@ mod tests {
             (Frozen::Crossed("p".into()), "hnc.x-k8s.io"),
             (Frozen::Cycle, "each other"),
         ] {
-            let (text, hint) = reason(&why, ("n", Some(EdgeKind::Parent)));
+            let (text, hint) = reason(&why, ("n", Some(EdgeKind::Parent), false));
             assert!(text.contains(wanted) && !hint.is_empty(), "{text}");
         }
+    }
+
+    #[test]
+    fn only_namespaces_of_accurates_trees_are_misplaced() {
+        let mut structure = sketch(&["r", "h1", "h4 < h1"]);
+        for (name, label) in [("r", (TYPE, TYPE_ROOT)), ("h1", (PARENT, "r"))] {
+            structure.namespaces.get_mut(name).unwrap().labels = [label].into_iter().collect();
+        }
+        let empty = Forest::unconfigured(std::sync::Arc::new(crate::structure::settings()));
+        let forest = structure.put_into(empty.with_accurate(std::sync::Arc::default()));
+        let found = misplaced(&forest);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].text.starts_with("nothing is copied to h1: h1 is in a hierarchy"), "{found:?}");
     }
 
     #[test]

@@ -33,12 +33,17 @@ pub(super) fn check(structure: &Structure, settings: &Settings) -> Vec<Finding> 
                      keeps the namespace.{convert} If a move was interrupted, run the same command again."
                 )
             }
-            anchor_states::FORBIDDEN => {
-                format!(
-                    "A namespace of that name cannot be in a tree. If the settings exclude a subnamespace, include it again; \
-                     otherwise `kubectl delete subns {name} -n {parent}` removes the anchor, and keeps an existing namespace."
-                )
-            }
+            anchor_states::FORBIDDEN => match settings.unmanaged(name) {
+                Some(why) => format!(
+                    "The namespace {name} {why}. If it is a subnamespace, include it again; otherwise \
+                     `kubectl delete subns {name} -n {parent}` removes the anchor, and keeps an existing namespace."
+                ),
+                None => format!(
+                    "The subnamespace was beyond a limit of spec.trees when the anchor was created (`kubectl hns config describe` shows \
+                     the limits), or the settings excluded its name. When they allow it, delete the anchor \
+                     (`kubectl delete subns {name} -n {parent}`) and create it again."
+                ),
+            },
             "" if structure.namespaces.contains_key(name) => {
                 "The namespace exists; the controller has not written the state of the anchor: see its log, and the lease above.".to_owned()
             }
@@ -100,6 +105,26 @@ mod tests {
                 "anchor: lost is a subnamespace of a, where it has no anchor",
             ]
         );
+    }
+
+    #[test]
+    fn a_forbidden_anchor_has_a_name_that_is_excluded_or_is_beyond_a_limit() {
+        let settings = Settings::new("hnc-system", ["out"], ".*").unwrap();
+        let mut structure = sketch(&["a"]);
+        for (name, wanted) in [
+            (
+                "out",
+                "is excluded by excludedNamespaces in the settings of hns. If it is a subnamespace, include it again",
+            ),
+            ("more", "beyond a limit of spec.trees"),
+            ("more", "`kubectl delete subns more -n a`) and create it again"),
+        ] {
+            let state = Some(anchor_states::FORBIDDEN.into());
+            structure.anchors =
+                vec![("a".into(), AnchorFact { name: name.into(), state, ..AnchorFact::default() })];
+            let hint = check(&structure, &settings).remove(0).hint.unwrap();
+            assert!(hint.contains(wanted), "{name}: {hint}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Checks the installed objects: registrations, policies, deployments, the certificate, the lease and the
 //! configuration.
 
-use hns_api::{HNCConfiguration, SubnamespaceAnchor, SubnamespaceAnchorSpec, conditions, names};
+use hns_api::{SubnamespaceAnchor, SubnamespaceAnchorSpec, names};
 use hns_cluster::api::Api;
 use hns_cluster::settings::SharedSettings;
 use hns_runtime::tls;
@@ -16,8 +16,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::PostParams;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 
-use super::{Finding, Level, some};
-use crate::commands::kinds::ABSENT;
+use super::{Finding, Level, configuration, some};
 use crate::failure::Problem;
 use crate::session::Session;
 
@@ -27,8 +26,6 @@ const SOON: i64 = 14 * DAY;
 /// What to do if a registration or a policy is missing.
 const REPAIR: &str = "The controller creates them, within some seconds of a change of the settings. If they stay away, check that it runs without \
                       --manage-registrations=false, and read its log.";
-/// The subject of the summary of the conditions of namespaces.
-pub(super) const NAMESPACES: &str = "namespaces";
 /// The webhooks that the safety of the hierarchy depends on.
 const NEEDED: [&str; 3] = [
     names::webhooks::NAMESPACES,
@@ -89,11 +86,7 @@ pub(super) async fn check(session: &Session, settings: &SharedSettings, now: Tim
         Err(problem) => Finding::unread("certificate", &problem),
     });
     findings.extend([webhook, lease]);
-    let configs = session.all::<HNCConfiguration>();
-    findings.extend(match session.call(configs.get_opt(names::HNC_CONFIGURATION)).await {
-        Ok(config) => configuration(config.as_ref()),
-        Err(problem) => vec![no_configuration(&problem)],
-    });
+    findings.extend(configuration::check(session).await);
     findings
 }
 
@@ -395,38 +388,6 @@ fn lease((namespace, name): (&str, &str), found: Option<&Lease>, now: Timestamp)
     }
 }
 
-fn no_configuration(problem: &Problem) -> Finding {
-    const SUBJECT: &str = "configuration";
-    if problem.is_not_installed() { Finding::unserved(SUBJECT) } else { Finding::unread(SUBJECT, problem) }
-}
-
-fn configuration(config: Option<&HNCConfiguration>) -> Vec<Finding> {
-    let Some(config) = config else {
-        return vec![Finding::note("configuration", ABSENT)];
-    };
-    let all = config.status.as_ref().map_or(&[][..], |it| &it.conditions);
-    // Settings are a check of their own.
-    let conditions = all.iter().filter(|it| it.reason != conditions::bad_configuration::SETTINGS_REFUSED);
-    let finding = |it: &hns_api::Condition| {
-        let (subject, hint) = match &*it.type_ {
-            conditions::NAMESPACE_CONDITION => (
-                NAMESPACES,
-                "`kubectl hns describe NAMESPACE` shows the conditions of a namespace that you may read.",
-            ),
-            conditions::OUT_OF_SYNC => {
-                ("configuration", "`kubectl hns config describe` shows all conditions.")
-            }
-            _ => (
-                "configuration",
-                "`kubectl hns config set-resource` and `kubectl hns config delete-type` change the configuration.",
-            ),
-        };
-        Finding::wrong(subject, format!("{} ({}): {}", it.type_, it.reason, it.message), hint)
-    };
-    let findings: Vec<Finding> = conditions.map(finding).collect();
-    if all.is_empty() { vec![Finding::ok("configuration", "no conditions")] } else { findings }
-}
-
 #[cfg(test)]
 mod tests {
     use serde::de::DeserializeOwned;
@@ -488,53 +449,6 @@ mod tests {
             (Err(Problem::TimedOut(std::time::Duration::from_secs(10))), Level::Wrong),
         ] {
             assert_eq!(answered(answer.clone(), "default").level, level, "{answer:?}");
-        }
-    }
-
-    #[test]
-    fn each_condition_is_found_once_with_a_solution() {
-        let condition = |type_: &str, reason: &str| {
-            json!({
-                "type": type_, "reason": reason, "message": "m", "status": "True",
-                "lastTransitionTime": "2026-01-01T00:00:00Z",
-            })
-        };
-        let config: HNCConfiguration = of(json!({
-            "metadata": { "name": "config" },
-            "status": { "conditions": [
-                condition("BadConfiguration", "SettingsRefused"),
-                condition("NamespaceCondition", "ParentMissing"),
-                condition("BadConfiguration", "ResourceNotFound"),
-                condition("OutOfSync", "MissingRights"),
-            ] },
-        }));
-        let found = configuration(Some(&config));
-        let found: Vec<_> =
-            found.iter().map(|it| (&*it.subject, it.hint.as_deref().unwrap_or_default())).collect();
-        let [(namespaces, _), (one, changes), (other, shows)] = found[..] else { panic!("{found:?}") };
-        assert_eq!((namespaces, one, other), (NAMESPACES, "configuration", "configuration"));
-        assert!(changes.contains("set-resource") && !shows.contains("set-resource"), "{found:?}");
-        for (conditions, wanted) in [
-            (vec![], vec![Finding::ok("configuration", "no conditions")]),
-            (vec![condition("BadConfiguration", "SettingsRefused")], vec![]),
-        ] {
-            let status = json!({ "conditions": conditions });
-            let config = of(json!({ "metadata": { "name": "config" }, "status": status }));
-            assert_eq!(configuration(Some(&config)), wanted);
-        }
-    }
-
-    #[test]
-    fn a_configuration_without_its_definition_is_not_checked() {
-        for (code, message, level) in [
-            (404, "404 page not found", Level::Note),
-            (403, "x is forbidden: User \"u\" cannot get resource", Level::Note),
-            (500, "etcd", Level::Wrong),
-        ] {
-            let status = kube::core::Status::failure(message, "").with_code(code);
-            let finding = no_configuration(&Problem::Refused(Box::new(status)));
-            assert_eq!(finding.level, level, "{finding:?}");
-            assert_eq!(finding.text.contains("because a definition is missing"), code == 404, "{finding:?}");
         }
     }
 

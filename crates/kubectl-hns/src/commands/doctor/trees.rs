@@ -7,9 +7,8 @@ use hns_api::conditions::{self, activities_halted};
 use k8s_openapi::api::core::v1::Namespace;
 
 use super::remedies::{adoption, for_all, former_ancestor, holding_parent, is_about_values, remedy, way_out};
-use super::{Finding, Level, anchors, some};
+use super::{Finding, Level, anchors, copies, some};
 use crate::Failure;
-use crate::copies::{Objects, Wrong};
 use crate::lines::{count, printable};
 use crate::published;
 use crate::session::Session;
@@ -40,15 +39,7 @@ pub(super) async fn check(session: &Session) -> Vec<Finding> {
     if is_fine(&findings) {
         findings.push(fine(&structure, structure.namespaces.keys(), &settings));
     }
-    let everywhere: BTreeSet<Name> = structure.namespaces.keys().cloned().collect();
-    findings.extend(match Objects::read(session, structure).await {
-        Ok(objects) => {
-            let mut findings = vec![copies(&objects.wrong(&everywhere), objects.copies(&everywhere))];
-            findings.extend(objects.notes().iter().map(|note| Finding::note("copies", note)));
-            findings
-        }
-        Err(failure) => vec![Finding::note("copies", failure.clause())],
-    });
+    findings.extend(copies::check(session, structure, &settings).await);
     findings
 }
 
@@ -194,33 +185,6 @@ fn reported(structure: &Structure, settings: &Settings, checks_anchors: bool) ->
         Finding::wrong(format!("condition {kind}"), format!("{}: {message}", some(&names)), hint)
     };
     shown.into_iter().map(finding).collect()
-}
-
-fn copies(wrong: &[Wrong], all: usize) -> Finding {
-    if wrong.is_empty() {
-        let copies = if all == 1 { "copy" } else { "copies" };
-        return Finding::ok("copies", format!("{all} {copies}, all in the right namespaces"));
-    }
-    let line = |it: &Wrong| {
-        let (object, namespace) = (format!("{} {}", it.resource, printable(&it.name)), &it.namespace);
-        match (&it.source, &it.why) {
-            (Some(source), _) => format!("{object} of {source} is not in {namespace}"),
-            (None, None) => format!("{object} should not be in {namespace}"),
-            (None, Some(why)) => format!("{object} should not be in {namespace}: {why}"),
-        }
-    };
-    let lines: Vec<String> = wrong.iter().map(line).collect();
-    Finding::wrong(
-        "copies",
-        format!(
-            "{} {} not right: {}",
-            wrong.len(),
-            if wrong.len() == 1 { "is" } else { "are" },
-            some(&lines)
-        ),
-        "The controller writes them, if it runs and may: see above. Flags that keep objects from being propagated are not \
-         known here.",
-    )
 }
 
 #[cfg(test)]
@@ -442,25 +406,5 @@ mod tests {
         };
         assert_eq!(text(&["a", "b", "out"]), "2 namespaces without conditions; 1 is excluded");
         assert_eq!(text(&["a"]), "1 namespace without conditions");
-    }
-
-    #[test]
-    fn wrong_copies_are_counted_and_the_first_ones_named() {
-        let wrong = Wrong {
-            namespace: "b".into(),
-            resource: "roles.rbac.authorization.k8s.io".into(),
-            name: "r".into(),
-            source: Some("a".into()),
-            why: None,
-        };
-        let surplus = Wrong { source: None, why: Some("no reason".into()), ..wrong.clone() };
-        let finding = copies(&[wrong, surplus], 3);
-        assert_eq!(finding.level, Level::Wrong);
-        assert_eq!(
-            finding.text,
-            "2 are not right: roles.rbac.authorization.k8s.io r of a is not in b, roles.rbac.authorization.k8s.io r should \
-             not be in b: no reason"
-        );
-        assert_eq!(copies(&[], 3), Finding::ok("copies", "3 copies, all in the right namespaces"));
     }
 }

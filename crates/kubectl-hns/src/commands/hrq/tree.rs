@@ -194,7 +194,7 @@ impl View {
     }
 
     fn row(&self, node: &Node, own: &str, below: &str, rows: &mut Vec<Vec<String>>) {
-        let mark = if node.subnamespace && !own.is_empty() { "[s] " } else { "" };
+        let mark = if node.is_sub() && !own.is_empty() { "[s] " } else { "" };
         let cells = self.hard.keys().map(|name| self.total(node, name));
         rows.push(std::iter::once(format!("{own}{mark}{}", node.title())).chain(cells).collect());
         let last = node.children.len().saturating_sub(1);
