@@ -63,20 +63,13 @@ pub(super) async fn plan(arguments: &Delete, session: &Session) -> Result<Planne
         return Ok((change, cluster_preview.try_all(&[]).await?));
     }
     is_in(named, forest, name)?;
-    let mut intents = Vec::new();
     let mut change = Vec::new();
-    if arguments.allow {
-        let present = hierarchy::spec(&hierarchy::read(session, name).await?);
-        if !present.allows_cascading_deletion
-            && hierarchy::allowing_ancestor(session, name, present.parent.clone()).await.is_none()
-        {
-            change.push(format!("Cascading deletion of {name} would be allowed"));
-            intents.push(Intent::SetHierarchy {
-                namespace: name.into(),
-                parent: present.parent.as_deref().map(Name::from),
-                allow_cascading_deletion: true,
-            });
-        }
+    let mut intents = Vec::new();
+    if arguments.allow
+        && let Some(allow) = permission(session, name).await?
+    {
+        change.push(format!("Cascading deletion of {name} would be allowed"));
+        intents.push(allow);
     }
     // Of a namespace that cannot be read, the anchor alone says that it is a subnamespace.
     let may_be_sub = forest.is_subnamespace(name) || cluster_preview.is_unreadable(name);
@@ -107,6 +100,18 @@ pub(super) async fn plan(arguments: &Delete, session: &Session) -> Result<Planne
         result.unread.insert(name.into());
     }
     Ok((change, result))
+}
+
+/// The change that allows cascading deletion, unless it is allowed already, here or above.
+async fn permission(session: &Session, name: &str) -> Result<Option<Intent>, Failure> {
+    let present = hierarchy::spec(&hierarchy::read(session, name).await?);
+    let is_allowed = present.allows_cascading_deletion
+        || hierarchy::allowing_ancestor(session, name, present.parent.clone()).await.is_some();
+    Ok((!is_allowed).then(|| Intent::SetHierarchy {
+        namespace: name.into(),
+        parent: present.parent.as_deref().map(Name::from),
+        allow_cascading_deletion: true,
+    }))
 }
 
 /// A note that other commands plan and make the deletion, if the namespace is a sub-namespace of Accurate's API.
