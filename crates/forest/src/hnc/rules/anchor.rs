@@ -6,6 +6,8 @@
 //! finalizer. The stored state of an anchor does not count, because users may write it, with one exception: `Conflict` stays until
 //! the controller removes it.
 
+use std::collections::BTreeSet;
+
 use super::{Answer, Answers, Question, WaitFor, all_answered, first_refused};
 use super::{Cause, Check, Denial, Operation, ParentChange, User, Verdict, hierarchy, managed_keys};
 use crate::core::labels::Labels;
@@ -111,7 +113,7 @@ impl Review<'_> {
         self.keys_stay(self.configured())?;
         self.only_an_admin_adds_an_owner()?;
         let mut warnings = self.orphans_join()?;
-        warnings.extend(self.creates_nothing());
+        warnings.extend(self.creates_nothing().into_iter().chain(self.lost_keys()));
         Ok(warnings)
     }
 
@@ -123,6 +125,24 @@ impl Review<'_> {
                 "the new anchor {:?} has the status Conflict already, so it creates no namespace; delete it, and create it without \
                  `status`",
                 self.request.child
+            )
+        })
+    }
+
+    /// Who creates a lost anchor again may not know that it replaces what the first one has set.
+    fn lost_keys(&self) -> Option<String> {
+        let (labels, annotations) = self.configured()?;
+        let Request { child, labels: new_labels, annotations: new_annotations, .. } = self.request;
+        let mut lost: BTreeSet<Name> = BTreeSet::new();
+        for (before, after) in [(&labels, new_labels), (&annotations, new_annotations)] {
+            let stays = |pair: &(&str, &str)| after.iter().any(|(key, value)| (&**key, &**value) == *pair);
+            lost.extend(before.iter().filter(|pair| !stays(pair)).map(|(key, _)| Name::from(key)));
+        }
+        (!lost.is_empty()).then(|| {
+            format!(
+                "the new anchor has not all labels and annotations that the HierarchyConfiguration in {child:?} has; it removes or \
+                 changes {}",
+                listed(&lost.iter().collect())
             )
         })
     }

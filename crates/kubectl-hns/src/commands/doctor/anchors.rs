@@ -71,8 +71,8 @@ pub(super) fn check(structure: &Structure, settings: &Settings) -> Vec<Finding> 
                 "anchor",
                 format!("{name} is a subnamespace of {parent}, where it has no anchor"),
                 format!(
-                    "If a move was interrupted, run the same command again: `kubectl hns move {name} --to {parent}`. Otherwise \
-                     `kubectl hns create {name} -n {parent}` restores the anchor, or `kubectl hns convert {name} --to full` does without."
+                    "`kubectl hns move {name} --to {parent}` creates the anchor again, with the labels and annotations of {name}, also after \
+                     an interrupted move; `kubectl hns convert {name} --to full` does without."
                 ),
             ));
         }

@@ -23,8 +23,11 @@ pub(super) async fn check(session: &Session) -> Vec<Finding> {
         Ok(structure) if structure.is_whole => structure,
         Ok(structure) if session.names_namespace => return partial(&structure, &settings),
         Ok(_) => {
-            let text = "you may not list namespaces and hierarchyconfigurations, so trees were not checked; with -n, the tree \
-                        around a namespace of yours is";
+            let unlisted = structure::lists(session).await.ok().and_then(Result::err);
+            let text = format!(
+                "you may not list {}, so trees were not checked; with -n, the tree around a namespace of yours is",
+                unlisted.unwrap_or("namespaces and hierarchyconfigurations")
+            );
             return vec![Finding::note("trees", text)];
         }
         Err(failure) => return vec![unread(session, &failure).await],
@@ -113,7 +116,10 @@ fn check_structure(structure: &Structure, settings: &Settings, checks_anchors: b
     for (name, namespace) in structure.namespaces.iter().filter(|(name, _)| settings.is_managed(name)) {
         if let Some(cycle) = forest.cycle(name) {
             cycles.insert(cycle);
-        } else if let Some(parent) = forest.parent(name).filter(|parent| !forest.exists(parent)) {
+        // That a parent is excluded is said with its condition.
+        } else if let Some(parent) =
+            forest.parent(name).filter(|parent| !forest.exists(parent) && settings.is_managed(parent))
+        {
             if namespace.terminating {
                 leaving.entry(parent).or_default().push(name.to_string());
                 continue;

@@ -493,7 +493,12 @@ fn keys_are_an_admins_of_the_subnamespace_or_of_its_parent() {
             judge(&mut forest, &asked(create("p", "c"), (&[], &[]), keys), answers)
         };
         check("other keys", &created(new, &refused()), &NO);
-        check("an admin's", &created(new, &[("admin c", No), ("admin p", Yes)]), &Allowed);
+        let warned = match old {
+            (&[], &[]) => Allowed,
+            (_, &[]) => Warned(&["\"c\"", "removes or changes \"tier\""]),
+            _ => Warned(&["\"c\"", "removes or changes \"owner\""]),
+        };
+        check("an admin's", &created(new, &[("admin c", No), ("admin p", Yes)]), &warned);
         check("the same keys", &created(old, &[]), &Allowed);
     }
     let labelled = asked(create("p", "c"), (&[], &[]), (&[("tier", "gold")], &[]));
