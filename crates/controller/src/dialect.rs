@@ -207,7 +207,7 @@ impl Dialect for accurate::AccurateAction {
         action: &'a Action<Self>,
     ) -> Option<&'a ObjectKey> {
         let Action::ReplaceCopy { key, .. } = action else { return None };
-        let is_copy = forest.copied_from(namespace, key).is_some();
+        let is_copy = forest.counts_as_copy(namespace, key);
         (!is_copy && forest.object_version(namespace, key).is_some()).then_some(key)
     }
 

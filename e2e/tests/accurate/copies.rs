@@ -231,6 +231,8 @@ async fn a_followed_copy_is_repaired_without_disturbing_the_next_level() {
         }
         scene.settled("t-root", "t-mid", &format!("marker-{}", damage.to_string().len())).await;
     }
+    let events = scene.get("/api/v1/namespaces/t-mid/events").await.unwrap().unwrap().to_string();
+    assert!(!events.contains("ObjectOverwritten"), "a copy is repaired, and is no own object: {events}");
     let anew = scene.get(&path(SECRETS, "t-mid", "u")).await.unwrap().unwrap();
     assert_ne!(version(&anew).0, version(&copy).0, "it was deleted");
     assert_eq!(label(&copy, "kubernetes.io/x"), "y", "excluded keys belong to other tools");

@@ -100,6 +100,11 @@ impl<'a> There<'a> {
         hop.from.as_ref()
     }
 
+    /// Whether it has the label of copies, and names no source.
+    pub fn is_only_labelled(self) -> bool {
+        matches!(self, Self::Says(hop) if hop.marked && hop.from.is_none())
+    }
+
     /// How it is copied to the next namespaces, if it is.
     pub fn mode(self) -> Option<HopMode> {
         let Self::Says(hop) = self else { return None };
@@ -119,6 +124,7 @@ pub fn there<'a>(forest: &'a Forest, namespace: &str, key: &ObjectKey) -> There<
 mod tests {
     use super::*;
     use crate::accurate::world::draw;
+    use crate::{ObjectFact, Version};
 
     #[test]
     fn frozen_namespaces_have_a_reason() {
@@ -134,6 +140,26 @@ mod tests {
             ("x", Some(Frozen::Cycle)),
         ] {
             assert_eq!(frozen(&forest, name), wanted, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_labelled_object_in_mode_update_counts_as_a_copy() {
+        let update = Some(HopMode::Update);
+        for (mode, from, marked, wanted) in [
+            (update, Some("r"), true, true),
+            (None, Some("r"), false, true),
+            (update, None, true, true),
+            (update, None, false, false),
+            (Some(HopMode::Create), None, true, false),
+            (None, None, true, false),
+        ] {
+            let mut forest = draw("r root, s ^r");
+            let key = forest.kinds().map(|(kind, _)| ObjectKey { kind, name: "x".into() }).next().unwrap();
+            let hop = Some(Box::new(Hop::new(mode, from.map(Name::from), marked, None)));
+            let fact = ObjectFact::new("s".into(), "x".into(), Version::default());
+            forest.apply(crate::Fact::Object(key.kind, ObjectFact { hop, ..fact }));
+            assert_eq!(forest.counts_as_copy("s", &key), wanted, "{mode:?} {from:?} {marked}");
         }
     }
 

@@ -57,6 +57,11 @@ impl Hop {
         self.from.is_some() && self.mode == Some(HopMode::Update)
     }
 
+    /// Whether it counts as a copy even if the annotation that names its source has been removed.
+    pub(crate) fn is_tampered(&self) -> bool {
+        self.marked && self.mode == Some(HopMode::Update)
+    }
+
     /// Whether this is the result of writing that source, which is in `namespace`.
     pub(crate) fn is_of(&self, namespace: &Name, source: &Self) -> bool {
         let wanted = source.digest();

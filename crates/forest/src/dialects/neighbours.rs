@@ -12,7 +12,7 @@ use crate::core::tree::{EdgeKind, Id};
 
 impl Forest {
     /// Whether the namespace is in a hierarchy of HNC: it has a parent, children or anchors.
-    pub(crate) fn is_in_hnc(&self, name: &str) -> bool {
+    pub fn is_in_hnc(&self, name: &str) -> bool {
         let has_edges = |id: Id| {
             self.tree.upstream(id).is_some()
                 || !self.tree.downstream(id).is_empty()

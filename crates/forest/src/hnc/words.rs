@@ -87,7 +87,7 @@ impl fmt::Display for Withheld {
             Self::Excluded(why) => f.write_str(why),
             Self::CopiedByHop => write!(
                 f,
-                "it is a copy of Accurate's API (annotation {FROM}); remove the annotation to have it propagated"
+                "it is a copy of Accurate's API (annotation {FROM}); outside Accurate's hierarchy, remove the annotation to have it propagated"
             ),
             Self::ExcludedName(name) => {
                 write!(f, "the name {:?} is excluded in the HNCConfiguration", shown(name))

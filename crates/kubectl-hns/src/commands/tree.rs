@@ -249,6 +249,6 @@ mod tests {
         assert_eq!(note(&structure), None, "the namespaces are read");
         structure.namespaces.remove("b");
         let found = note(&structure).unwrap();
-        assert!(found.ends_with("subnamespaceanchors in their parents: b"), "{found}");
+        assert!(found.ends_with("anchors in their parents: b"), "{found}");
     }
 }

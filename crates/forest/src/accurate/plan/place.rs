@@ -148,9 +148,7 @@ impl<'a> Place<'a> {
             // A copy that its source kept equal until now becomes one that is left alone.
             Some(HopMode::Create) if is_followed(object) => Decision::Write(upstream, source),
             Some(HopMode::Update) => {
-                // Also if a user has removed the annotation that names the source.
-                let is_tampered = |hop: &Hop| hop.marked && hop.mode == Some(HopMode::Update);
-                let is_copy = |hop: &Hop| hop.from.as_ref() == Some(upstream) || is_tampered(hop);
+                let is_copy = |hop: &Hop| hop.from.as_ref() == Some(upstream) || hop.is_tampered();
                 if is_followed(object) || hop.is_some_and(is_copy) || self.overwrites(key) {
                     Decision::Write(upstream, source)
                 } else if object.is_terminating() || ends {

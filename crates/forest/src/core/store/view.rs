@@ -126,6 +126,12 @@ impl Store {
         self.inherited_from(namespace, key).or_else(of_hop)
     }
 
+    /// Whether this is a copy of any dialect, also one that no longer names its source.
+    pub fn counts_as_copy(&self, namespace: &str, key: &ObjectKey) -> bool {
+        let is_tampered = || self.known(namespace, key).and_then(Object::hop).is_some_and(Hop::is_tampered);
+        self.copied_from(namespace, key).is_some() || is_tampered()
+    }
+
     /// Whether this is a copy that goes hop by hop and is kept equal to its source.
     pub fn is_followed(&self, namespace: &str, key: &ObjectKey) -> bool {
         self.known(namespace, key).and_then(Object::hop).is_some_and(Hop::is_followed)

@@ -129,7 +129,7 @@ fn a_copy_of_accurates_is_no_source() {
     let mut fact = ObjectFact { content, hop, ..ObjectFact::new("mid".into(), "r".into(), version) };
     fact.version.resource_version = "1000000".into();
     forest.apply(Fact::Object(role_key("r").kind, fact));
-    let because = "it is a copy of Accurate's API (annotation accurate.cybozu.com/from); remove the annotation to have it propagated";
+    let because = "it is a copy of Accurate's API (annotation accurate.cybozu.com/from); outside Accurate's hierarchy, remove the annotation to have it propagated";
     assert_eq!(why(&forest, "leaf"), format!("nothing -> nothing; mid not: {because}"));
     assert_eq!(why(&forest, "mid"), format!("own -> own; goes nowhere: {because}"));
 }

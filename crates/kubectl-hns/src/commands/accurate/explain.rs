@@ -9,6 +9,7 @@ use forest::accurate::why::{Frozen, Next, There, frozen, idle_template, lacking_
 use forest::exclusion::never;
 use forest::{EdgeKind, Forest, HopMode, Kind, Name, ObjectKey};
 use hns_api::accurate::annotations::{FROM, PROPAGATE};
+use hns_api::accurate::labels::{CREATED_BY, CREATED_BY_ACCURATE};
 use serde::Serialize;
 
 use self::chain::Chain;
@@ -171,7 +172,7 @@ fn described(found: There<'_>) -> String {
     });
     match (found.from(), mode) {
         (Some(from), Some(mode)) => format!("copy of {from} (mode {mode})"),
-        (Some(from), None) => format!("copy of {from}"),
+        (Some(from), None) => format!("marked as a copy of {from}"),
         (None, Some(UNKNOWN)) => format!("not propagated (mode {UNKNOWN})"),
         (None, Some(mode)) => format!("source (mode {mode})"),
         (None, None) => "not propagated".to_owned(),
@@ -238,7 +239,7 @@ fn judged(
 
 /// The verdict in a namespace that is below none.
 fn alone(forest: &Forest, (namespace, here): (&Name, There<'_>), (kind, name): (&Kind, &str)) -> Verdict {
-    let state = described(here);
+    let mut state = described(here);
     let place = format!("{namespace} has no parent and no template");
     let why = format!("{place}, so nothing is copied to it");
     if let Some(parent) = forest.parent(namespace) {
@@ -250,6 +251,9 @@ fn alone(forest: &Forest, (namespace, here): (&Name, There<'_>), (kind, name): (
     let is_own = here.is_something() && here.from().is_none();
     let own = is_own.then(|| own(here, &place));
     let stray = here.from().filter(|_| here.mode().is_none()).map(|from| stray(from, &place));
+    if stray.is_some() {
+        NO_COPY.clone_into(&mut state);
+    }
     (state, once(here).or(own).or(stray).unwrap_or(why), None)
 }
 
@@ -279,15 +283,23 @@ fn below((above, named): (&Name, &str), (here, source): (There<'_>, There<'_>), 
     let state = described(here);
     let asks = source.mode().is_some() && !is_misspelled(source);
     let (is_here, is_above) = (here.is_something(), source.is_something());
+    let is_silent = source.mode() == Some(HopMode::Create) && here.mode().is_none();
+    let is_its_copy = here.from() == Some(above) && !is_silent;
     let (state, why) = match next {
         Next::Conflict => {
             let why = match once(here) {
                 Some(once) => format!("{once}; the one in {above} is not copied"),
                 None => format!("it is not a copy, so it is kept, and the one in {above} is not copied"),
             };
-            let advice = format!(
+            let mut advice = format!(
                 "rename or delete one of the two, or set the annotation {FROM}={above} of the one that is kept to have it replaced"
             );
+            if here.is_only_labelled() {
+                advice = format!(
+                    "{advice}; the annotation {PROPAGATE}=update would have it replaced, too, unless you remove its label \
+                     {CREATED_BY}={CREATED_BY_ACCURATE}"
+                );
+            }
             return ("conflict".to_owned(), why, Some(advice));
         }
         Next::Written if !is_here => {
@@ -300,7 +312,7 @@ fn below((above, named): (&Name, &str), (here, source): (There<'_>, There<'_>), 
         Next::Removed if is_misspelled(source) => (format!("{state}; to be removed"), misspelled(named)),
         Next::Removed => (format!("{state}; to be removed"), format!("{named} does not have it as a source")),
         Next::Stays if is_misspelled(source) => (state, misspelled(named)),
-        Next::Stays if is_here && asks && here.from() != Some(above) => {
+        Next::Stays if is_here && asks && !is_its_copy => {
             (state, format!("{named} has one too, which is copied only where there is none"))
         }
         Next::Stays if let Some(once) = once(here) => (state, once),
@@ -308,9 +320,12 @@ fn below((above, named): (&Name, &str), (here, source): (There<'_>, There<'_>), 
         Next::Stays
             if let Some(from) = here.from().filter(|from| *from != above && here.mode().is_none()) =>
         {
-            (state, stray(from, &format!("{above} is above it")))
+            (NO_COPY.to_owned(), stray(from, &format!("{above} is above it")))
         }
         Next::Stays if is_here && is_above => (state, format!("{named} asks for no copies of it")),
+        Next::Stays if !is_above && here.is_only_labelled() && here.mode() == Some(HopMode::Update) => {
+            (state, tampered(named))
+        }
         Next::Stays if !is_above && is_here && here.from().is_none() => {
             (state, own(here, &format!("{named} does not have one")))
         }
@@ -325,6 +340,17 @@ fn below((above, named): (&Name, &str), (here, source): (There<'_>, There<'_>), 
 fn once(here: There<'_>) -> Option<String> {
     let from = here.from().filter(|_| here.mode() == Some(HopMode::Create))?;
     Some(format!("it was copied once from {from} and stays as it is: it follows nothing"))
+}
+
+/// The state of an object that names another source than the one above, and is no source.
+const NO_COPY: &str = "not a copy";
+
+/// Why an object stays that counts as a copy which no longer names its source.
+fn tampered(named: &str) -> String {
+    format!(
+        "with the label {CREATED_BY}={CREATED_BY_ACCURATE} and mode update, it counts as a copy that has lost its annotation {FROM}; \
+         {named} does not have one, so it stays"
+    )
 }
 
 /// Why an object stays that names another source than the one above, which `place` states.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use clap::Args;
-use hns_api::accurate::labels::{PARENT, TYPE};
+use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::ListParams;
@@ -51,15 +51,22 @@ pub(super) async fn run(arguments: &Arguments, edges: Edges, session: &Session, 
     if trees.is_empty() {
         terminal.note(&format!("no namespace has the label {TYPE}={}", edges.top));
     }
-    let left_out = if arguments.root.is_none() { left_out(&namespaces, edges, &trees) } else { Vec::new() };
+    let (templates, lost) =
+        if arguments.root.is_none() { left_out(&namespaces, edges, &trees) } else { Default::default() };
     match arguments.output {
         None => terminal.print(&text(&trees)),
         form => terminal.print(&drawn(&trees, form, terminal)?),
     }
-    if !left_out.is_empty() {
+    if let Some(template) = templates.first() {
+        terminal.note(&format!(
+            "sub-namespaces that are templates are not shown: {}; `kubectl accurate template list {template}` shows the instances of {template}",
+            lines::first(&templates, 5)
+        ));
+    }
+    if !lost.is_empty() {
         terminal.note(&format!(
             "not shown, because no tree begins above them: {}; `kubectl accurate doctor` checks the trees",
-            lines::first(&left_out, 5)
+            lines::first(&lost, 5)
         ));
     }
     if let Some(name) = arguments.root.as_deref()
@@ -74,12 +81,22 @@ pub(super) async fn run(arguments: &Arguments, edges: Edges, session: &Session, 
     Ok(())
 }
 
-/// The namespaces with a label of these edges that are in none of all trees.
-fn left_out(namespaces: &[ObjectMeta], edges: Edges, trees: &[Node]) -> Vec<String> {
-    let shown: BTreeSet<&str> = trees.iter().flat_map(Node::all).map(|it| &*it.name).collect();
+/// The sub-namespaces that are templates, if they are in none of all trees; and the namespaces with a label of these edges that are neither
+/// in one nor below such a template.
+fn left_out(namespaces: &[ObjectMeta], edges: Edges, drawn: &[Node]) -> (Vec<String>, Vec<String>) {
+    let mut shown: BTreeSet<String> = drawn.iter().flat_map(Node::all).map(|it| it.name.clone()).collect();
+    let is_sub = |it: &&ObjectMeta| edges.label == TEMPLATE && label(it, PARENT).is_some();
+    let subs = namespaces.iter().filter(is_sub).filter_map(|it| it.name.as_deref());
+    let templates: Vec<Node> = subs
+        .filter(|name| !shown.contains(*name))
+        .flat_map(|name| trees(namespaces, edges, Some(name)).unwrap_or_default())
+        .filter(|tree| !tree.children.is_empty())
+        .collect();
+    shown.extend(templates.iter().flat_map(Node::all).map(|it| it.name.clone()));
     let has_edge = |it: &&ObjectMeta| label(it, edges.label).is_some();
     let names = namespaces.iter().filter(has_edge).filter_map(|it| it.name.clone());
-    names.filter(|name| !shown.contains(&**name)).collect()
+    let lost = names.filter(|name| !shown.contains(name)).collect();
+    (templates.into_iter().map(|it| it.name).collect(), lost)
 }
 
 /// A label that is not empty.
@@ -231,8 +248,9 @@ mod tests {
             let namespaces = namespaces(lines);
             left_out(&namespaces, edges, &trees(&namespaces, edges, None).unwrap())
         };
-        assert_eq!(left_out(&WORLD, OF_ROOTS), Vec::<String>::new());
-        assert_eq!(left_out(&WORLD, OF_TEMPLATES), Vec::<String>::new());
+        let nothing = (Vec::<String>::new(), Vec::<String>::new());
+        assert_eq!(left_out(&WORLD, OF_ROOTS), nothing);
+        assert_eq!(left_out(&WORLD, OF_TEMPLATES), nothing);
         let lost = [
             "r type=root",
             "a parent=r",
@@ -243,8 +261,13 @@ mod tests {
             "x parent=y",
             "y parent=x",
         ];
-        assert_eq!(left_out(&lost, OF_ROOTS), ["o", "p", "q", "x", "y"]);
-        assert_eq!(left_out(&["i template=gone", "n"], OF_TEMPLATES), ["i"]);
+        assert_eq!(left_out(&lost, OF_ROOTS).1, ["o", "p", "q", "x", "y"]);
+        assert_eq!(left_out(&["i template=gone", "n"], OF_TEMPLATES).1, ["i"]);
+        let instance = ["r type=root", "s parent=r", "other parent=r", "i template=s", "j template=i"];
+        assert_eq!(left_out(&instance, OF_ROOTS), nothing);
+        assert_eq!(left_out(&instance, OF_TEMPLATES), (vec!["s".to_owned()], Vec::new()));
+        let shown = ["r type=root", "s parent=r type=template", "i template=s"];
+        assert_eq!(left_out(&shown, OF_TEMPLATES), nothing);
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub(super) async fn check(
         Err(failure) => return vec![Finding::note(SUBJECT, format!("not checked: {}", failure.clause()))],
     };
     let mut findings = misplaced(&forest);
-    findings.extend(forms.iter().filter_map(|(parent, form)| stalled(parent, form, &forest)));
+    findings.extend(forms.iter().filter_map(|(parent, form)| stalled(parent, form, (&forest, &forms))));
     findings.extend(namespaces.iter().filter_map(|it| {
         let original = Original::read(it.annotations.get(MOVED_FROM)?)?;
         Some(interrupted(&it.name, &original.namespace, it.labels.get(PARENT)))
@@ -166,20 +166,37 @@ pub(crate) fn reason(
 }
 
 /// A `SubNamespace` without its namespace.
-fn stalled(parent: &str, form: &SubNamespaceFact, forest: &Forest) -> Option<Finding> {
+fn stalled(
+    parent: &str,
+    form: &SubNamespaceFact,
+    (forest, forms): (&Forest, &[(forest::Name, SubNamespaceFact)]),
+) -> Option<Finding> {
     let (name, condition) = (&form.name, form.status.stalled.as_ref()?);
     let delete =
         format!("`kubectl delete subnamespaces.{GROUP} {name} -n {parent}` deletes it, and no namespace");
     let hint = if let Some(why) = forest.shared_settings().unmanaged(name) {
         format!("The namespace {name} {why}: include it again, or delete the SubNamespace. {delete}.")
-    } else if *condition.reason == *CONFLICT {
-        let (place, way) = match (forest.accurate_upstream(name), forest.accurate_edge(name)) {
-            (Some(other), Some(EdgeKind::Parent)) => (format!("has the parent {other}"), "move"),
-            _ => ("is no sub-namespace".to_owned(), "graft"),
+    } else if *condition.reason == *CONFLICT && **name != *parent {
+        let above =
+            forest.accurate_upstream(name).filter(|_| forest.accurate_edge(name) == Some(EdgeKind::Parent));
+        let (place, way) = match above {
+            Some(other) => (format!("has the parent {other}"), "move"),
+            None if forest.is_in_hnc(name) => ("is in a hierarchy of hnc.x-k8s.io".to_owned(), "graft"),
+            None => ("is no sub-namespace".to_owned(), "graft"),
+        };
+        let own = forms.iter().find(|(namespace, it)| Some(namespace) == above && it.name == *name);
+        let first = if forest.is_in_hnc(name) {
+            "First remove its parent, children and anchors there; then "
+        } else if own
+            .is_some_and(|(_, own)| (&own.labels, &own.annotations) != (&form.labels, &form.annotations))
+        {
+            "Its own SubNamespace has other labels or annotations, so delete this one first; then "
+        } else {
+            ""
         };
         format!(
-            "The namespace {name} {place}. {delete}. `kubectl accurate sub {way} {name} {parent}` puts the namespace here, if your rights and its \
-             place allow it."
+            "The namespace {name} {place}. {delete}. {first}`kubectl accurate sub {way} {name} {parent}` puts the namespace here, if your \
+             rights and its place allow it."
         )
     } else {
         format!("{delete}.")
@@ -287,16 +304,36 @@ mod tests {
             SubNamespaceFact { name: "n".into(), status, ..SubNamespaceFact::default() }
         };
         let forest = Forest::unconfigured(std::sync::Arc::new(crate::structure::settings()));
-        let conflict = said(&stalled("p", &form(CONFLICT), &forest).unwrap());
+        let conflict = said(&stalled("p", &form(CONFLICT), (&forest, &[])).unwrap());
         assert!(conflict.starts_with("SubNamespace p/n: m (Conflict)"), "{conflict}");
         assert!(conflict.contains("kubectl accurate sub graft n p"), "{conflict}");
-        let other = said(&stalled("p", &form("InvalidParent"), &forest).unwrap());
+        let other = said(&stalled("p", &form("InvalidParent"), (&forest, &[])).unwrap());
         assert!(other.contains("kubectl delete") && !other.contains("sub move"), "{other}");
-        assert!(stalled("p", &SubNamespaceFact::default(), &forest).is_none());
+        let itself = said(&stalled("n", &form(CONFLICT), (&forest, &[])).unwrap());
+        assert!(itself.ends_with("-n n` deletes it, and no namespace."), "{itself}");
+        assert!(stalled("p", &SubNamespaceFact::default(), (&forest, &[])).is_none());
         let settings = forest::Settings::new("home", ["n"], ".*").unwrap();
         let excluding = Forest::unconfigured(std::sync::Arc::new(settings));
-        let excluded = said(&stalled("p", &form(CONFLICT), &excluding).unwrap());
+        let excluded = said(&stalled("p", &form(CONFLICT), (&excluding, &[])).unwrap());
         assert!(excluded.contains("include it again") && !excluded.contains("sub graft"), "{excluded}");
+        let mut structure = sketch(&["p", "a", "n", "h", "c < h"]);
+        structure.namespaces.get_mut("n").unwrap().labels = [(PARENT, "a")].into_iter().collect();
+        let empty = Forest::unconfigured(std::sync::Arc::new(crate::structure::settings()));
+        let forest = structure.put_into(empty.with_accurate(std::sync::Arc::default()));
+        let labelled = SubNamespaceFact { labels: [("team", "x")].into_iter().collect(), ..form(CONFLICT) };
+        let in_hnc = SubNamespaceFact { name: "c".into(), ..form(CONFLICT) };
+        for (form, own, wanted) in [
+            (&labelled, &labelled, "and no namespace. `kubectl accurate sub move n p` puts"),
+            (
+                &labelled,
+                &SubNamespaceFact { name: "n".into(), ..SubNamespaceFact::default() },
+                "first; then `kubectl accurate sub move n p` puts",
+            ),
+            (&in_hnc, &labelled, "anchors there; then `kubectl accurate sub graft c p` puts"),
+        ] {
+            let text = said(&stalled("p", form, (&forest, &[("a".into(), own.clone())])).unwrap());
+            assert!(text.contains(wanted), "{text}");
+        }
         assert!(said(&interrupted("n", "a", Some("b"))).ends_with("`kubectl accurate sub move n b`."));
         assert!(said(&interrupted("n", "a", None)).ends_with("`kubectl accurate sub cut n`."));
     }

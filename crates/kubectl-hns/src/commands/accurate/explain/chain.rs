@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use forest::accurate::Fact as AccurateFact;
 use forest::{
-    EdgeKind, Fact, Forest, Kind, KindSettings, Mode, Name, NamespaceFact, ObjectFact, exclusion, hnc,
+    EdgeKind, Fact, Forest, Hop, Kind, KindSettings, Mode, Name, NamespaceFact, ObjectFact, exclusion, hnc,
 };
-use hns_api::accurate::labels::{TYPE, TYPE_ROOT, TYPE_TEMPLATE};
+use hns_api::accurate::labels::{CREATED_BY, CREATED_BY_ACCURATE, TYPE, TYPE_ROOT, TYPE_TEMPLATE};
 use hns_api::names::HIERARCHY_CONFIGURATION;
 use hns_cluster::api::Api;
 use hns_cluster::api_object::ApiObject;
@@ -117,8 +117,9 @@ impl Chain<'_> {
                 found => found.map_err(|problem| unreadable(kind, name, &namespace, &problem))?,
             };
             let Some(found) = found else { continue };
-            let why = bound(kind, &found);
+            let (why, is_labelled) = (bound(kind, &found), is_labelled(&found.metadata));
             let mut fact = ingest::api_object(kind, (&settings, accurate.as_deref()), found);
+            keep_label(&mut fact, is_labelled);
             if let Some(why) = why {
                 fact.hop = None;
                 self.bound.insert(namespace, why);
@@ -132,6 +133,18 @@ impl Chain<'_> {
 fn unreadable(kind: &Kind, name: &str, namespace: &str, problem: &Problem) -> Failure {
     let what = format!("{} {} in {namespace} cannot be read", kind.group_resource(), printable(name));
     Failure::because(what, problem)
+}
+
+fn is_labelled(metadata: &ObjectMeta) -> bool {
+    let creator = metadata.labels.as_ref().and_then(|labels| labels.get(CREATED_BY));
+    creator.is_some_and(|creator| creator == CREATED_BY_ACCURATE)
+}
+
+/// Has the forest know that an object has the label of copies, also if it has none of their annotations. No decision depends on that.
+pub(super) fn keep_label(fact: &mut ObjectFact, is_labelled: bool) {
+    if is_labelled && fact.hop.is_none() {
+        fact.hop = Some(Box::new(Hop::new(None, None, true, None)));
+    }
 }
 
 /// Why an object is never propagated, if it is a Secret of such a type.

@@ -38,7 +38,7 @@ fn place(forest: &mut Forest, namespaces: &[(&str, &[(&str, &str)])]) {
     forest.apply(AccurateFact::SubNamespaces(Vec::new()));
 }
 
-/// An object `x` of this kind, with these annotations and this content.
+/// An object `x` of this kind, with these annotations and this content, of which `labels` are its labels.
 fn put(
     forest: &mut Forest,
     kind: &Kind,
@@ -49,10 +49,13 @@ fn put(
     let annotations: serde_json::Map<_, _> =
         annotations.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
     let mut object = content;
-    object["metadata"] = json!({ "name": name, "namespace": namespace, "annotations": annotations });
+    let labels = object.as_object_mut().unwrap().remove("labels");
+    object["metadata"] =
+        json!({ "name": name, "namespace": namespace, "annotations": annotations, "labels": labels });
     let object = serde_json::from_str(&object.to_string()).unwrap();
     let (settings, accurate) = (forest.shared_settings(), forest.accurate_settings().cloned());
-    let fact = ingest::api_object(kind, (&settings, accurate.as_deref()), object);
+    let mut fact = ingest::api_object(kind, (&settings, accurate.as_deref()), object);
+    chain::keep_label(&mut fact, labels.is_some());
     let id = forest.kind_named(&kind.group, &kind.kind).unwrap();
     forest.apply(Fact::Object(id, fact));
 }
@@ -194,6 +197,40 @@ fn an_annotation_that_names_another_source_is_explained() {
 }
 
 #[test]
+fn the_state_of_an_object_follows_from_its_annotations_and_its_label() {
+    let (create, update) = ([(PROPAGATE, "create")], [(PROPAGATE, "update")]);
+    let (root, web) = ([(FROM, "root")], [(FROM, "web")]);
+    let label = "unless you remove its label app.kubernetes.io/created-by=accurate";
+    let lost = "it counts as a copy that has lost its annotation accurate.cybozu.com/from; root, its parent, does not have one, so it \
+                stays";
+    let none = "it is the namespace's own object; root, its parent, does not have one";
+    // With or without the label of copies.
+    for (source, sub, is_labelled, state, wanted) in [
+        (None, &web[..], false, "not a copy", "it is no copy, and follows nothing"),
+        (Some(&create), &root, false, "marked as a copy of root", "is copied only where there is none"),
+        (Some(&update), &root, true, "marked as a copy of root; to be replaced", "it differs from"),
+        (Some(&update), &[], true, "conflict", label),
+        (Some(&update), &[], false, "conflict", "to have it replaced"),
+        (Some(&update), &create, true, "conflict", label),
+        (Some(&update), &web, true, "conflict", "to have it replaced"),
+        (Some(&update), &update, true, "source (mode update); to be replaced", "has another one"),
+        (None, &update, true, "source (mode update)", lost),
+        (None, &update, false, "source (mode update)", none),
+    ] {
+        let mut forest = pair();
+        if let Some(annotations) = source {
+            put(&mut forest, &secret(), ("root", "x"), annotations, json!({}));
+        }
+        let labels = json!({ "labels": { "app.kubernetes.io/created-by": "accurate" } });
+        put(&mut forest, &secret(), ("sub", "x"), sub, if is_labelled { labels } else { json!({}) });
+        let found = explained(&forest, "sub", &BTreeMap::new());
+        assert_eq!(found.state, state, "{sub:?}");
+        let said = format!("{} {}", found.why, found.advice.unwrap_or_default());
+        assert!(said.trim_end().ends_with(wanted) || said.starts_with(wanted), "{sub:?}: {said}");
+    }
+}
+
+#[test]
 fn the_annotation_of_an_object_without_one_above_is_named() {
     let none = "root, its parent, does not have one";
     let (source, other) = ([(PROPAGATE, "update")], [("a", "b")]);
@@ -223,6 +260,8 @@ fn a_copy_that_was_made_once_follows_nothing() {
         ("sub", &other, &made("root"), once("root")),
         ("sub", &create, &made("root"), once("root")),
         ("sub", &create, &made("web"), has_one.to_owned()),
+        ("sub", &create, &[(FROM, "root")], has_one.to_owned()),
+        ("sub", &update, &[(FROM, "root")], "it differs from the one in root, its parent,".to_owned()),
         ("sub", &update, &made("web"), format!("{}; the one in root is not copied", once("web"))),
         ("sub", &update, &made("root"), "it differs from the one in root, its parent,".to_owned()),
         ("root", &made("web"), &[], once("web")),
