@@ -157,6 +157,7 @@ async fn a_tree_of_accurate_becomes_one_of_hnc() {
         let annotate = ["annotate", kind, name, "-n", namespace, &change];
         world.fixture.cluster.kubectl().args(annotate).ok().await.unwrap();
     }
+    follows_what_was_copied_once(&scene, words).await;
     for (words, wanted) in [
         ("convert cv-sub --to hnc --yes", "cv-sub is a sub-namespace of cv-root"),
         ("convert cv-sub --to full --yes", "`kubectl accurate sub cut cv-sub` makes it a root namespace"),
@@ -173,8 +174,23 @@ async fn a_tree_of_accurate_becomes_one_of_hnc() {
     );
     assert!(done.stdout.ends_with("The tree of cv-root is in HNC's hierarchy now\n"), "{done:?}");
     scene.has_passed().await;
+    let from = |it: &RoleBinding| it.metadata.labels.as_ref()?.get(INHERITED_FROM).cloned();
+    scene.binds("cv-below", "once", from, Some("cv-root")).await;
     let again = world.fixture.hns(words).await;
     assert!(again.stderr.contains("cv-root is not a root of a tree of Accurate's"), "{again:?}");
+}
+
+/// Copies that were created once are refused, until their source is in mode update.
+async fn follows_what_was_copied_once(scene: &Scene, words: &str) {
+    let annotation = |it: &RoleBinding, key| it.metadata.annotations.as_ref()?.get(key).cloned();
+    scene.world.fixture.apply(&[binding("cv-root", "once", "create", "carol")]).await;
+    scene.binds("cv-below", "once", |it| annotation(it, FROM), Some("cv-sub")).await;
+    let refused = scene.world.fixture.hns(words).await;
+    let wanted = "these copies, which were created once, are in the way of what HNC copies from above: \
+                  rolebindings.rbac.authorization.k8s.io cv-below/once, ";
+    assert!(refused.code == Some(1) && refused.stderr.contains(wanted), "{refused:?}");
+    scene.world.fixture.apply(&[binding("cv-root", "once", "update", "carol")]).await;
+    scene.binds("cv-below", "once", |it| annotation(it, PROPAGATE), Some("update")).await;
 }
 
 /// Both passes, the type, and for each sub-namespace the anchor and the `SubNamespace`.

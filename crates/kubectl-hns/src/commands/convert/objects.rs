@@ -1,16 +1,12 @@
 //! What a tree that passes to HNC's hierarchy would spread or lose: HNC copies by kind, and to everything below; Accurate copies what an
-//! annotation names.
+//! annotation names. HNC's own rules are asked about the tree as it will be.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use forest::exclusion::OBJECTS_OF_EVERY_NAMESPACE;
-use forest::{Kind, Mode, Name};
-use hns_api::accurate::annotations::{FROM, PROPAGATE};
-use hns_api::annotations::{PROPAGATE as EXCEPTIONS, PROPAGATE_ALL, PROPAGATE_NONE};
-use hns_api::labels::INHERITED_FROM;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use forest::exceptions::Withheld;
+use forest::why::{KindInConfiguration, ObjectExplanation, ObjectQuestion, There, below};
+use forest::{Fact, Forest, HopMode, Kind, KindId, KindSettings, Mode, Name, ObjectFact, ObjectKey};
 
-use super::tree::Tree;
 use crate::Failure;
 use crate::configured_kinds::ConfiguredKinds;
 use crate::lines::first;
@@ -18,253 +14,199 @@ use crate::lines::first;
 /// How many objects a message names; it counts the rest.
 const NAMED: usize = 20;
 
-/// What would become of an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Finding {
-    /// It would be copied to everything below, and is not now.
-    Spreads,
-    /// Its copies would go.
-    Lost,
-    /// It is a copy that was created once, and stays as it is.
-    Stays,
-}
+/// Objects as `resource NAMESPACE/NAME`, with what is to be said of each.
+type Objects = BTreeSet<String>;
 
-/// The resource and the name of an object, and its namespace.
-type Key = (String, String, Name);
-
-/// All findings, as `resource NAMESPACE/NAME`.
-#[derive(Debug, Default)]
+/// All that is in the way of a conversion.
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Findings {
-    /// What HNC copies to everything below.
-    going: Vec<Key>,
-    /// What Accurate does not delete when its namespace leaves the tree.
-    staying: BTreeSet<Key>,
-    spreads: Vec<String>,
-    lost: Vec<String>,
+    /// What HNC copies without an annotation that asks for it, and Accurate does not.
+    spreads: Objects,
+    /// What Accurate copies, and HNC does not: its kind is not configured so, or it must opt in.
+    unasked: Objects,
+    /// The same for bindings, because of their Roles.
+    unbound: Objects,
+    /// The same for any other reason.
+    withheld: Objects,
+    /// Users' own objects where HNC would copy another of their name to.
+    own: Objects,
+    /// Copies that were created once, in such a place.
+    once: Objects,
+    /// How many copies were created once. They stay as they are.
     pub(super) stays: usize,
 }
 
 impl Findings {
-    /// Adds what is found in a namespace of a tree.
-    pub(super) fn add(
+    /// What is found among the objects of a tree. `forest` has the tree as it will be, and its kinds.
+    pub(super) fn of(mut forest: Forest, objects: Vec<(KindId, Vec<ObjectFact>)>) -> Self {
+        let mut all: BTreeMap<ObjectKey, Vec<ObjectFact>> = BTreeMap::new();
+        for (kind, facts) in objects {
+            // HNC's copies replace the copies in mode update, or they go.
+            let left = facts.iter().filter(|it| !is_copied(it) || mode(it) != Some(HopMode::Update));
+            forest.apply(Fact::Objects(kind, left.cloned().collect()));
+            for fact in facts {
+                all.entry(ObjectKey { kind, name: fact.name.clone() }).or_default().push(fact);
+            }
+        }
+        let mut found = Self::default();
+        for (key, facts) in &all {
+            let copies = facts.iter().filter(|it| is_copied(it));
+            let copies: BTreeMap<&Name, _> = copies.map(|it| (&it.namespace, mode(it))).collect();
+            found.stays += copies.values().filter(|mode| **mode != Some(HopMode::Update)).count();
+            for source in facts.iter().filter(|it| !is_copied(it) && it.inherited_from.is_none()) {
+                found.add(&forest, (key, source), &copies);
+            }
+        }
+        found
+    }
+
+    /// `copies` has the modes of Accurate's copies of that name.
+    fn add(
         &mut self,
-        (kind, mode): (&Kind, Option<Mode>),
-        namespace: &Name,
-        has_children: bool,
-        object: &ObjectMeta,
+        forest: &Forest,
+        (key, source): (&ObjectKey, &ObjectFact),
+        copies: &BTreeMap<&Name, Option<HopMode>>,
     ) {
-        if is_in_every_namespace(kind, object) {
-            return;
+        let resource = forest.kind(key.kind).group_resource();
+        let shown = |namespace: &Name| format!("{resource} {namespace}/{}", key.name);
+        let nowhere = BTreeSet::new();
+        let question = ObjectQuestion {
+            key: key.clone(),
+            in_configuration: KindInConfiguration::Configured,
+            unseen: &nowhere,
+            unseen_roles: &nowhere,
+        };
+        for (to, answer) in below(forest, &question, &source.namespace) {
+            let comes = comes(&answer, &source.namespace);
+            let is_held = matches!(answer.there, There::Own { .. });
+            // The webhook knows no Roles.
+            if is_held && comes.is_none_or(is_about_role) {
+                let held = if copies.contains_key(&to) { &mut self.once } else { &mut self.own };
+                held.insert(shown(&to));
+            }
+            let arrives = answer.above.iter().any(|it| it.comes.is_ok());
+            match (mode(source), comes) {
+                (None | Some(HopMode::Unknown), None) if !asks(source) => {
+                    self.spreads.insert(shown(&source.namespace));
+                }
+                // Accurate's side does not copy every binding either.
+                (Some(HopMode::Update), Some(why))
+                    if !is_held && !arrives && (!is_about_role(why) || copies.contains_key(&to)) =>
+                {
+                    self.lose(why, shown(&source.namespace), &to);
+                    return;
+                }
+                _ => {}
+            }
         }
-        let key = (kind.group_resource(), object.name.clone().unwrap_or_default(), namespace.clone());
-        match finding(mode, has_children, object) {
-            Some(Finding::Spreads) => self.spreads.push(shown(&key)),
-            Some(Finding::Lost) => self.lost.push(shown(&key)),
-            Some(Finding::Stays) => self.stays += 1,
-            None => {}
-        }
-        if has_children && goes(mode, object) {
-            self.going.push(key.clone());
-        }
-        let is_followed =
-            annotation(object, FROM).is_some() && annotation(object, PROPAGATE) == Some("update");
-        if !is_followed && !is_copy(object) {
-            self.staying.insert(key);
-        }
+    }
+
+    fn lose(&mut self, why: &Withheld, source: String, to: &Name) {
+        let (lost, shown) = match why {
+            Withheld::Mode(_) | Withheld::NotOptedIn => (&mut self.unasked, source),
+            why if is_about_role(why) => (&mut self.unbound, format!("{source} (not to {to}: {why})")),
+            why => (&mut self.withheld, format!("{source} (not to {to}: {why})")),
+        };
+        lost.insert(shown);
     }
 
     /// Fails if rights or content would spread, if copies would be lost, or if the webhook would refuse a namespace of the tree.
-    pub(super) fn allow(&self, tree: &Tree) -> Result<(), Failure> {
-        let refused = |what: &str, objects: &[String], hint: &str| {
-            let text = format!("Error: {what}: {}; nothing was changed", first(objects, NAMED));
-            if objects.is_empty() { Ok(()) } else { Err(Failure::new(text).with_hint(hint)) }
-        };
-        refused(
-            "HNC copies these objects to all namespaces below, and Accurate does not",
-            &self.spreads,
-            "Keep each where it is with `kubectl annotate RESOURCE NAME -n NAMESPACE propagate.hnc.x-k8s.io/none=true`, or have Accurate \
-             copy it first.",
-        )?;
-        refused(
-            "Accurate copies these objects, and HNC does not, so their copies would be deleted",
-            &self.lost,
-            "Let HNC copy them: `kubectl hns config set-resource RESOURCE --mode AllowPropagate`, and annotate each with \
-             propagate.hnc.x-k8s.io/all=true; or remove the annotation accurate.cybozu.com/propagate.",
-        )?;
-        refused(
-            "these objects are in the way of what HNC copies from above",
-            &self.in_the_way(tree),
-            "Rename or delete them; or keep HNC from copying what has their name above, with the annotation \
-             propagate.hnc.x-k8s.io/none=true.",
-        )
-    }
-
-    fn in_the_way(&self, tree: &Tree) -> Vec<String> {
-        let below = |from: &Name| {
-            let mut found = BTreeSet::from([from.clone()]);
-            // Parents are first.
-            for (name, parent) in &tree.below {
-                if found.contains(parent) {
-                    found.insert(name.clone());
-                }
+    pub(super) fn allow(&self) -> Result<(), Failure> {
+        let lost = "Accurate copies these objects, and HNC does not, so their copies would be deleted";
+        for (what, objects, hint) in [
+            (
+                "HNC copies these objects to all namespaces below, and Accurate does not",
+                &self.spreads,
+                "Keep each where it is with `kubectl annotate RESOURCE NAME -n NAMESPACE propagate.hnc.x-k8s.io/none=true`, or have Accurate \
+                 copy it first.",
+            ),
+            (
+                lost,
+                &self.unasked,
+                "Let HNC copy them: `kubectl hns config set-resource RESOURCE --mode AllowPropagate`, and annotate each with \
+                 propagate.hnc.x-k8s.io/all=true; or remove the annotation accurate.cybozu.com/propagate.",
+            ),
+            (
+                lost,
+                &self.unbound,
+                "HNC copies a RoleBinding only to where its Role is the same. Have the Role copied too: annotate it with \
+                 accurate.cybozu.com/propagate=update, and not with propagate.hnc.x-k8s.io/none. Or bind a ClusterRole instead. Or \
+                 remove the annotation accurate.cybozu.com/propagate from the RoleBinding, which deletes its copies.",
+            ),
+            (
+                lost,
+                &self.withheld,
+                "Remove what keeps HNC from copying them; or remove the annotation accurate.cybozu.com/propagate, which deletes their \
+                 copies.",
+            ),
+            (
+                "these objects are in the way of what HNC copies from above",
+                &self.own,
+                "Rename or delete them; or, if Accurate does not copy what has their name above, keep HNC from copying it with the \
+                 annotation propagate.hnc.x-k8s.io/none=true.",
+            ),
+            (
+                "these copies, which were created once, are in the way of what HNC copies from above",
+                &self.once,
+                "If you delete them, they are created again. Annotate their sources instead: with \
+                 accurate.cybozu.com/propagate=update, and they become equal to their sources and are replaced by HNC's copies; or \
+                 with propagate.hnc.x-k8s.io/none=true, and they stay as plain objects. HNC then does not copy RoleBindings to a Role \
+                 with that annotation.",
+            ),
+        ] {
+            if !objects.is_empty() {
+                let objects: Vec<String> = objects.iter().cloned().collect();
+                let text = format!("Error: {what}: {}; nothing was changed", first(&objects, NAMED));
+                return Err(Failure::new(text).with_hint(hint));
             }
-            found.remove(from);
-            found
-        };
-        let in_the_way = self.going.iter().flat_map(|(resource, name, from)| {
-            let keys = below(from).into_iter().map(|it| (resource.clone(), name.clone(), it));
-            keys.filter(|key| self.staying.contains(key)).collect::<Vec<_>>()
-        });
-        in_the_way.map(|key| shown(&key)).collect::<BTreeSet<_>>().into_iter().collect()
-    }
-}
-
-fn shown((resource, name, namespace): &Key) -> String {
-    format!("{resource} {namespace}/{name}")
-}
-
-fn annotation<'a>(object: &'a ObjectMeta, key: &str) -> Option<&'a str> {
-    object.annotations.as_ref()?.get(key).map(String::as_str).filter(|it| !it.is_empty())
-}
-
-/// HNC never copies these.
-fn is_in_every_namespace(kind: &Kind, object: &ObjectMeta) -> bool {
-    let is_it = |(of, name): &(&str, &str)| *kind.kind == **of && object.name.as_deref() == Some(*name);
-    kind.group.is_empty() && OBJECTS_OF_EVERY_NAMESPACE.iter().any(is_it)
-}
-
-fn is_excepted(object: &ObjectMeta) -> bool {
-    EXCEPTIONS.iter().any(|key| annotation(object, key).is_some())
-}
-
-/// Whether HNC copies it to everything below.
-fn goes(mode: Option<Mode>, object: &ObjectMeta) -> bool {
-    is_source(object)
-        && match mode {
-            Some(Mode::Propagate) => !is_excepted(object),
-            Some(Mode::AllowPropagate) => annotation(object, PROPAGATE_ALL).is_some(),
-            _ => false,
         }
-}
-
-/// Whether it is a copy of HNC's.
-fn is_copy(object: &ObjectMeta) -> bool {
-    object.labels.as_ref().is_some_and(|it| it.contains_key(INHERITED_FROM))
-}
-
-/// Whether HNC may copy it: it is no copy.
-fn is_source(object: &ObjectMeta) -> bool {
-    annotation(object, FROM).is_none() && !is_copy(object)
-}
-
-/// `mode` is HNC's for the kind, if it is configured.
-fn finding(mode: Option<Mode>, has_children: bool, object: &ObjectMeta) -> Option<Finding> {
-    let copied = annotation(object, PROPAGATE);
-    if annotation(object, FROM).is_some() {
-        return (copied != Some("update")).then_some(Finding::Stays);
-    }
-    if !has_children || !is_source(object) {
-        return None;
-    }
-    match copied {
-        Some("create") => None,
-        Some("update") => {
-            let is_copied = match mode {
-                Some(Mode::Propagate) => true,
-                Some(Mode::AllowPropagate) => is_excepted(object),
-                _ => false,
-            };
-            (!is_copied || annotation(object, PROPAGATE_NONE).is_some()).then_some(Finding::Lost)
-        }
-        _ => (mode == Some(Mode::Propagate) && !is_excepted(object)).then_some(Finding::Spreads),
+        Ok(())
     }
 }
 
-/// The kinds to look at, each with HNC's mode.
-pub(super) fn kinds(configured: &ConfiguredKinds, watched: Vec<Kind>) -> Vec<(Kind, Option<Mode>)> {
-    let settings = configured.settings();
-    let mut kinds: Vec<(Kind, Option<Mode>)> =
-        settings.into_iter().filter(|it| it.mode.propagates()).map(|it| (it.kind, Some(it.mode))).collect();
-    let is_new = |kinds: &[(Kind, Option<Mode>)], kind: &Kind| {
-        kinds.iter().all(|(it, _)| (&it.group, &it.resource) != (&kind.group, &kind.resource))
-    };
+/// Whether it is a copy of Accurate's.
+fn is_copied(object: &ObjectFact) -> bool {
+    object.hop.as_ref().is_some_and(|it| it.from.is_some())
+}
+
+fn mode(object: &ObjectFact) -> Option<HopMode> {
+    object.hop.as_ref()?.mode
+}
+
+/// Whether an annotation asks HNC to copy it.
+fn asks(object: &ObjectFact) -> bool {
+    matches!(object.exceptions.as_deref(), Some(Ok(exceptions)) if exceptions.asking().next().is_some())
+}
+
+/// Why the source in this namespace does not come, if so.
+fn comes<'a>(answer: &'a ObjectExplanation, from: &Name) -> Option<&'a Withheld> {
+    match answer.above.iter().find(|it| it.namespace == *from) {
+        Some(it) => it.comes.as_ref().err(),
+        // The forest does not know objects of ignored kinds.
+        None => Some(&Withheld::Mode(Mode::Ignore)),
+    }
+}
+
+fn is_about_role(why: &Withheld) -> bool {
+    matches!(why, Withheld::OtherRole { .. } | Withheld::RoleTerminating(_))
+}
+
+/// The kinds to look at. HNC ignores those that are only `watched`.
+pub(super) fn kinds(configured: &ConfiguredKinds, watched: Vec<Kind>) -> Vec<KindSettings> {
+    let is_watched = |kind: &Kind| watched.iter().any(|it| is_same(it, kind));
+    let mut kinds = configured.settings();
+    kinds.retain(|it| it.mode.propagates() || is_watched(&it.kind));
     for kind in watched {
-        if is_new(&kinds, &kind) {
-            kinds.push((kind, None));
+        if !kinds.iter().any(|it| is_same(&it.kind, &kind)) {
+            kinds.push(KindSettings::new(kind, Mode::Ignore));
         }
     }
     kinds
 }
 
-/// The namespaces of the tree with others below them.
-pub(super) fn parents(tree: &Tree) -> BTreeSet<&Name> {
-    tree.below.iter().map(|(_, parent)| parent).collect()
+fn is_same(one: &Kind, other: &Kind) -> bool {
+    (&one.group, &one.resource) == (&other.group, &other.resource)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_accurate_copies_is_what_hnc_may_copy() {
-        let none = "propagate.hnc.x-k8s.io/none";
-        let found = |mode, annotations: &[(&str, &str)]| {
-            let annotations = annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-            let object = ObjectMeta { annotations: Some(annotations.collect()), ..ObjectMeta::default() };
-            [finding(mode, true, &object), finding(mode, false, &object)]
-        };
-        let (all, some) = (Some(Mode::Propagate), Some(Mode::AllowPropagate));
-        let update = (PROPAGATE, "update");
-        for (mode, annotations, wanted) in [
-            (all, &[][..], Some(Finding::Spreads)),
-            (all, &[(none, "true")], None),
-            (some, &[], None),
-            (None, &[], None),
-            (all, &[update], None),
-            (all, &[update, (none, "true")], Some(Finding::Lost)),
-            (some, &[update], Some(Finding::Lost)),
-            (some, &[update, ("propagate.hnc.x-k8s.io/all", "true")], None),
-            (None, &[update], Some(Finding::Lost)),
-            (None, &[(PROPAGATE, "create")], None),
-            (all, &[(PROPAGATE, "other")], Some(Finding::Spreads)),
-        ] {
-            assert_eq!(found(mode, annotations), [wanted, None], "{mode:?} {annotations:?}");
-        }
-        let copy = |mode| found(all, &[(FROM, "r"), (PROPAGATE, mode)]);
-        assert_eq!((copy("update"), copy("create")), ([None; 2], [Some(Finding::Stays); 2]));
-    }
-
-    #[test]
-    fn what_is_in_the_way_is_found_before_the_first_write() {
-        let place = |(name, parent): (&str, &str)| (Name::from(name), Name::from(parent));
-        let below = [("s", "r"), ("u", "r"), ("t", "s")].map(place).to_vec();
-        let tree = Tree { root: "r".into(), below, steps: Vec::new() };
-        let object = |name: &str, annotations: &[(&str, &str)]| ObjectMeta {
-            name: Some(name.to_owned()),
-            annotations: Some(
-                annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
-            ),
-            ..ObjectMeta::default()
-        };
-        let mut found = Findings::default();
-        let (update, create) = ((PROPAGATE, "update"), (PROPAGATE, "create"));
-        for (namespace, name, annotations) in [
-            ("r", "a", &[update][..]),
-            ("s", "a", &[update, (FROM, "r")]),
-            ("t", "a", &[]),
-            ("r", "b", &[create]),
-            ("u", "b", &[create, (FROM, "r")]),
-            ("r", "c", &[create, ("propagate.hnc.x-k8s.io/none", "true")]),
-            ("u", "c", &[create, (FROM, "r")]),
-            ("s", "d", &[update]),
-            ("u", "d", &[]),
-        ] {
-            let has_children = ["r", "s"].contains(&namespace);
-            let kind = (&Kind::role_binding(), Some(Mode::Propagate));
-            found.add(kind, &namespace.into(), has_children, &object(name, annotations));
-        }
-        let resource = Kind::role_binding().group_resource();
-        assert_eq!(found.in_the_way(&tree), [format!("{resource} t/a"), format!("{resource} u/b")]);
-        assert_eq!(found.stays, 2);
-    }
-}
+mod tests;

@@ -3,18 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use forest::{Kind, Name};
+use forest::{Fact, Kind, KindSettings, Name, NamespaceFact, hnc};
 use hns_api::accurate::labels::{PARENT, TYPE};
 use hns_api::annotations::SUBNAMESPACE_OF;
 use hns_cluster::api::Api;
 use hns_cluster::configured_kinds::discover_groups;
-use hns_cluster::feed::api_resource;
 use hns_cluster::settings::SharedSettings;
 use kube::api::{DynamicObject, ListParams, PostParams};
 use kube::core::ObjectMeta;
 use tokio::time::{Instant, sleep};
 
-use super::objects::{Findings, kinds, parents};
+use super::objects::{Findings, kinds};
 use super::tree::{Cluster, Step, Tree};
 use crate::commands::accurate::forms;
 use crate::commands::hierarchy;
@@ -23,7 +22,7 @@ use crate::configured_kinds;
 use crate::failure::{Done, Problem};
 use crate::session::Session;
 use crate::user_rights::{self, Right};
-use crate::{Failure, Terminal, accurate_trees, optimistic, quotas};
+use crate::{Failure, Terminal, accurate_trees, loader, optimistic, quotas};
 
 /// How long the webhook may lag behind the previous write.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -46,14 +45,15 @@ pub(super) async fn run(
             "Error: Accurate's API is not enabled in the settings of hns, so there is no tree to convert",
         ));
     }
-    let tree = read(root, settings, session).await?;
+    let (tree, namespaces) = read(root, settings, session).await?;
     user_rights::require(session, &rights(&tree)).await?;
     quotas_have_room(&tree, session).await?;
     let mut found = Findings::default();
     // Where all namespaces have passed, HNC's own rules hold already.
     if tree.steps.iter().any(|it| matches!(it, Step::Pass { .. })) {
-        found = findings(&tree, settings, session, terminal).await?;
-        found.allow(&tree)?;
+        let passed = tree.passed(&namespaces);
+        found = findings(&tree, passed, settings, session, terminal).await?;
+        found.allow()?;
     }
     terminal.line(&format!("Converting the tree of {root} to HNC's hierarchy:"));
     for (place, step) in tree.steps.iter().enumerate() {
@@ -80,7 +80,12 @@ pub(super) async fn run(
     Ok(())
 }
 
-async fn read(root: &str, settings: &SharedSettings, session: &Session) -> Result<Tree, Failure> {
+/// The tree, and all namespaces of the cluster.
+async fn read(
+    root: &str,
+    settings: &SharedSettings,
+    session: &Session,
+) -> Result<(Tree, BTreeMap<Name, NamespaceFact>), Failure> {
     let trees = accurate_trees::read(session, settings).await?;
     let anchors = Api::<DynamicObject>::all_with(session.client.clone(), &crate::structure::anchors());
     let anchors = session.list(&anchors, &ListParams::default()).await;
@@ -93,10 +98,9 @@ async fn read(root: &str, settings: &SharedSettings, session: &Session) -> Resul
     };
     let namespaces = trees.namespaces.into_iter().map(|it| (it.name.clone(), it)).collect();
     let forms = trees.forms.into_iter().map(|(parent, form)| (parent, form.name)).collect();
-    Tree::read(
-        &Cluster { namespaces: &namespaces, forms, anchors: anchors.into_iter().map(place).collect() },
-        root,
-    )
+    let anchors = anchors.into_iter().map(place).collect();
+    let tree = Tree::read(&Cluster { namespaces: &namespaces, forms, anchors }, root)?;
+    Ok((tree, namespaces))
 }
 
 /// An admin of the whole tree, who may also change its namespaces.
@@ -131,6 +135,7 @@ async fn quotas_have_room(tree: &Tree, session: &Session) -> Done {
 
 async fn findings(
     tree: &Tree,
+    passed: Vec<NamespaceFact>,
     settings: &SharedSettings,
     session: &Session,
     terminal: &Terminal,
@@ -147,22 +152,23 @@ async fn findings(
     let groups = discover_groups(&session.client).await;
     let groups = groups.map_err(|why| Failure::new(format!("Error: the kinds cannot be read: {why}")))?;
     let watched: Vec<Kind> = watched.filter_map(|watch| watch.resolve(&groups).ok()).collect();
-    let (parents, mut findings) = (parents(tree), Findings::default());
-    for (kind, mode) in kinds(&configured, watched) {
+    let mut forest = accurate_trees::forest(session, settings).await?;
+    let kinds = kinds(&configured, watched);
+    forest.apply(Fact::Kinds(kinds.clone()));
+    forest.apply(hnc::Fact::TreeLimits(configured.resolution.limits.clone()));
+    forest.apply(Fact::Namespaces(passed));
+    let mut objects = Vec::new();
+    for KindSettings { kind, .. } in &kinds {
+        let Some(id) = forest.kind_named(&kind.group, &kind.kind) else { continue };
+        let mut all = Vec::new();
         for namespace in tree.names() {
-            let objects = Api::<DynamicObject>::namespaced_with(
-                session.client.clone(),
-                namespace,
-                &api_resource(&kind),
-            );
-            let listed = session.list_metadata(&objects, &ListParams::default()).await;
+            let listed = loader::objects(session, &forest, (kind, false), Some(namespace)).await;
             let what = || format!("{} in {namespace} cannot be listed", kind.group_resource());
-            for object in listed.map_err(|problem| Failure::because(what(), &problem))? {
-                findings.add((&kind, mode), namespace, parents.contains(namespace), &object.metadata);
-            }
+            all.extend(listed.map_err(|problem| Failure::because(what(), &problem))?);
         }
+        objects.push((id, all));
     }
-    Ok(findings)
+    Ok(Findings::of(forest, objects))
 }
 
 async fn perform(session: &Session, terminal: &Terminal, step: &Step) -> Done {

@@ -75,6 +75,22 @@ impl Tree {
         std::iter::once(&self.root).chain(self.below.iter().map(|(name, _)| name))
     }
 
+    /// Its namespaces as they will be after the steps.
+    pub(super) fn passed(&self, namespaces: &BTreeMap<Name, NamespaceFact>) -> Vec<NamespaceFact> {
+        let parents = std::iter::once(None).chain(self.below.iter().map(|(_, parent)| Some(parent)));
+        let passed = self.names().zip(parents).filter_map(|(name, parent)| {
+            let mut seen = namespaces.get(name)?.clone();
+            seen.labels = seen.labels.iter().filter(|(key, _)| ![PARENT, TYPE].contains(key)).collect();
+            if let Some(parent) = parent {
+                let of = (SUBNAMESPACE_OF, &**parent);
+                let others = seen.annotations.iter().filter(|(key, _)| *key != SUBNAMESPACE_OF);
+                seen.annotations = others.chain([of]).collect();
+            }
+            Some(seen)
+        });
+        passed.collect()
+    }
+
     /// Reads the tree, and fails where it cannot pass.
     pub(super) fn read(cluster: &Cluster<'_>, root: &str) -> Result<Self, Failure> {
         let Some(seen) = cluster.namespaces.get(root) else {
