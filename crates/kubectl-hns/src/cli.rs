@@ -173,8 +173,15 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, NoCommand
     {
         *last = "--version".into();
     }
-    let matches =
-        all.clone().try_get_matches_from(words).map_err(|error| NoCommand(tips::with_tips(error, all)))?;
+    let matches = match all.clone().try_get_matches_from(&words) {
+        // `help --help`: clap takes the flag for a command to show the help of.
+        Err(error) if tips::asks_for_help(&error) => {
+            words.retain(|word| !tips::is_help(word));
+            all.clone().try_get_matches_from(words)
+        }
+        matches => matches,
+    };
+    let matches = matches.map_err(|error| NoCommand(tips::with_tips(error, all)))?;
     let parsed = match program {
         Program::Hns => Cli::from_arg_matches(&matches),
         Program::Accurate => accurate::parsed(&matches),
@@ -282,6 +289,9 @@ mod tests {
             ("--help", true),
             ("-h", true),
             ("help tree", true),
+            ("help --help", true),
+            ("help tree -h", true),
+            ("plan help --help", true),
             ("tree -h", true),
             ("--version", true),
             ("-v", true),

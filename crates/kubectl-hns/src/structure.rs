@@ -11,7 +11,7 @@ use std::sync::Arc;
 use forest::hnc;
 use forest::{AnchorFact, Condition, Fact, Forest, HierarchyFact, Name, NamespaceFact, Settings, Version};
 use hns_api::conditions::activities_halted::PARENT_MISSING;
-use hns_api::{HierarchyConfiguration, SubnamespaceAnchor, annotations, names};
+use hns_api::{HierarchyConfiguration, SubnamespaceAnchor, annotations, labels, names};
 use hns_cluster::api::Api;
 use hns_cluster::ingest;
 use k8s_openapi::api::core::v1::Namespace;
@@ -115,9 +115,14 @@ impl Structure {
         self.anchors.iter().find(|(_, anchor)| *anchor.name == *name && anchor.state.as_deref() == ok)
     }
 
-    /// Whether a `HierarchyConfiguration` is being deleted, and its namespace is not.
+    /// Whether a `HierarchyConfiguration` is being deleted, and its namespace is not, or is gone already.
     fn loses_hierarchy(&self) -> bool {
+        let is_gone = |name: &Name| {
+            let found = self.hierarchies.get(name);
+            !self.hidden.contains(name) && found.is_none_or(|it| it.version.uid.is_empty())
+        };
         self.hierarchies.iter().any(|(name, it)| it.terminating && !self.is_terminating(name))
+            || self.namespaces.values().any(|it| has_place(it) && is_gone(&it.name))
     }
 
     /// Adds the anchors of all subnamespaces, where none could be listed.
@@ -220,6 +225,14 @@ pub(crate) async fn read(session: &Session, extent: Extent<'_>) -> Result<Struct
         structure.notes.push(without_definitions());
     }
     Ok(structure)
+}
+
+/// Whether labels show a place in a tree, which a `HierarchyConfiguration` configures.
+pub(crate) fn has_place(namespace: &NamespaceFact) -> bool {
+    let shows = |(key, value): (&str, &str)| {
+        key == labels::HAS_CHILDREN || value != "0" && labels::tree_label_namespace(key).is_some()
+    };
+    !namespace.terminating && namespace.labels.iter().any(shows)
 }
 
 /// The note on what is shown while the definitions are being deleted.

@@ -1,5 +1,7 @@
 //! The tips and the usage in errors of the command line.
 
+use std::ffi::OsStr;
+
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, Error};
@@ -22,6 +24,16 @@ pub(super) fn with_tips(mut error: Error, all: Command) -> Error {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(tip)]));
     }
     error
+}
+
+/// Whether the word is the flag for the help.
+pub(super) fn is_help(word: &OsStr) -> bool {
+    ["-h", "--help"].iter().any(|flag| word == *flag)
+}
+
+/// Whether the error is that this flag follows the command `help`.
+pub(super) fn asks_for_help(error: &Error) -> bool {
+    matches!(error.get(ContextKind::InvalidSubcommand), Some(ContextValue::String(word)) if is_help(word.as_ref()))
 }
 
 fn keep_close(error: &mut Error, invalid: ContextKind, suggested: ContextKind) {

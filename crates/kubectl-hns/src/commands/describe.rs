@@ -3,9 +3,8 @@
 mod children;
 
 use clap::Args;
-use forest::NamespaceFact;
 use forest::hnc::external_manager;
-use hns_api::{HierarchyConfiguration, SubnamespaceAnchor, annotations, events, labels};
+use hns_api::{HierarchyConfiguration, SubnamespaceAnchor, annotations, events};
 use hns_cluster::ingest;
 use k8s_openapi::api::core::v1::{Event, Namespace};
 use k8s_openapi::jiff::Timestamp;
@@ -127,7 +126,7 @@ pub(crate) async fn run(
     let excluded = settings.unmanaged(name).map(|why| why.to_string());
     let exists = object.metadata.resource_version.is_some();
     let hierarchy_terminating = object.metadata.deletion_timestamp.is_some() && !found.terminating;
-    if (hierarchy_terminating || !exists && has_lost_parent(&found))
+    if (hierarchy_terminating || !exists && structure::has_place(&found))
         && is_definition_deleted::<HierarchyConfiguration>(session).await
     {
         notes.push(structure::without_definitions());
@@ -165,12 +164,6 @@ pub(crate) async fn run(
         terminal.note(note);
     }
     Ok(())
-}
-
-/// Whether the tree labels name a parent, although there is no `HierarchyConfiguration`.
-fn has_lost_parent(namespace: &NamespaceFact) -> bool {
-    let is_above = |(key, depth): (&str, &str)| depth != "0" && labels::tree_label_namespace(key).is_some();
-    !namespace.terminating && namespace.labels.iter().any(is_above)
 }
 
 /// The failure to read a namespace. While a subnamespace is being deleted, nobody has rights from `RoleBindings` in it any more, but its
@@ -396,20 +389,6 @@ No recent HNC events for objects in this namespace
             let description =
                 Description { namespace, parent, hierarchy_terminating: true, ..Description::default() };
             assert!(drawn(&description).contains(line), "{}", drawn(&description));
-        }
-    }
-
-    #[test]
-    fn tree_labels_without_a_hierarchy_name_a_lost_parent() {
-        for (labels, terminating, wanted) in [
-            (&[("n.tree.hnc.x-k8s.io/depth", "0")][..], false, false),
-            (&[("n.tree.hnc.x-k8s.io/depth", "0"), ("a.tree.hnc.x-k8s.io/depth", "1")], false, true),
-            (&[("n.tree.hnc.x-k8s.io/depth", "0"), ("a.tree.hnc.x-k8s.io/depth", "1")], true, false),
-            (&[("x", "1")], false, false),
-        ] {
-            let labels = labels.iter().copied().collect();
-            let namespace = NamespaceFact { terminating, labels, ..NamespaceFact::default() };
-            assert_eq!(has_lost_parent(&namespace), wanted, "{namespace:?}");
         }
     }
 

@@ -105,6 +105,29 @@ fn a_hierarchy_that_goes_before_its_namespace_is_unusual() {
 }
 
 #[test]
+fn labels_of_a_place_without_a_hierarchy_are_unusual() {
+    const CHILD: [(&str, &str); 2] = [("b.tree.hnc.x-k8s.io/depth", "0"), ("a.tree.hnc.x-k8s.io/depth", "1")];
+    for (labels, terminating, is_read, wanted) in [
+        (&CHILD[..1], false, false, false),
+        (&CHILD, false, false, true),
+        (&CHILD, true, false, false),
+        (&CHILD, false, true, false),
+        (&[("hnc.x-k8s.io/has-children", "true")], false, false, true),
+        (&[("x", "1")], false, false, false),
+    ] {
+        let mut structure = sketch(&["b"]);
+        let namespace = structure.namespaces.get_mut("b").unwrap();
+        (namespace.labels, namespace.terminating) = (labels.iter().copied().collect(), terminating);
+        if is_read {
+            structure.hierarchies.entry("b".into()).or_default().version.uid = "u".into();
+        }
+        assert_eq!(structure.loses_hierarchy(), wanted, "{labels:?} {terminating} {is_read}");
+        structure.hidden.insert("b".into());
+        assert!(!structure.loses_hierarchy(), "what cannot be read is not gone");
+    }
+}
+
+#[test]
 fn without_the_anchors_a_subnamespace_is_not_known() {
     let mut structure = sketch(&["a", "[s] read < a", "unread < a", "anchored < a"]);
     for name in ["unread", "anchored"] {

@@ -47,7 +47,7 @@ const MOST_COUNTED: Quantity = Quantity::whole(i64::MAX / 1000);
 
 const HUGE_PAGES: [&str; 2] = ["hugepages-", "requests.hugepages-"];
 
-const KEPT_OUT: &str = "cannot be limited: the limit would keep out what is copied from the namespaces above";
+const KEPT_OUT: &str = "cannot be limited: the limit would keep out what the controller writes";
 
 /// Whether the resource `full`, such as `roles.rbac.authorization.k8s.io`, has this name, with or without its group.
 fn is_called(full: &str, name: &str) -> bool {

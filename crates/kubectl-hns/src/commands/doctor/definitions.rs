@@ -14,14 +14,19 @@ const SUBJECT: &str = "definitions";
 
 pub(super) async fn check(session: &Session, settings: &SharedSettings) -> Vec<Finding> {
     let api = session.all::<CustomResourceDefinition>();
-    let mut findings = Vec::new();
+    let mut all = Vec::new();
     for wanted in crd::all() {
         let name = wanted.metadata.name.unwrap_or_default();
         match session.call(api.get_opt(&name)).await {
-            Ok(found) => findings.extend(finding(&name, found.as_ref(), session.installation().await)),
+            Ok(found) => all.push((name, found)),
             Err(problem) => return vec![Finding::unread(SUBJECT, &problem)],
         }
     }
+    let installation = session.installation().await;
+    let some_go = all.iter().any(|(_, found)| found.as_ref().is_some_and(goes));
+    let findings =
+        all.iter().filter_map(|(name, found)| finding(name, found.as_ref(), (installation, some_go)));
+    let mut findings: Vec<Finding> = findings.collect();
     if settings.accurate.enabled {
         match session.call(api.get_opt(SubNamespace::crd_name())).await {
             Ok(found) => findings.extend(of_accurate(found.as_ref())),
@@ -46,7 +51,7 @@ fn of_accurate(found: Option<&CustomResourceDefinition>) -> Option<Finding> {
                  the rights. The definition alone: `{APPLY}`. Or set accurate.enabled to false in the settings."
             ),
         ),
-        Some(found) if found.metadata.deletion_timestamp.is_some() => (
+        Some(found) if goes(found) => (
             "is being deleted, and every SubNamespace",
             format!(
                 "Apply it when it is gone (`{APPLY}`), and create the SubNamespaces again; or set accurate.enabled to false."
@@ -58,18 +63,25 @@ fn of_accurate(found: Option<&CustomResourceDefinition>) -> Option<Finding> {
     Some(Finding::wrong(format!("Accurate's definition {}", SubNamespace::crd_name()), text, hint))
 }
 
-/// `installation` is the namespace of the controller.
-fn finding(name: &str, found: Option<&CustomResourceDefinition>, installation: &str) -> Option<Finding> {
+fn goes(definition: &CustomResourceDefinition) -> bool {
+    definition.metadata.deletion_timestamp.is_some()
+}
+
+/// The namespace of the controller, and whether a definition is still being deleted.
+type Restoration<'a> = (&'a str, bool);
+
+fn finding(
+    name: &str,
+    found: Option<&CustomResourceDefinition>,
+    restoration: Restoration<'_>,
+) -> Option<Finding> {
     let subject = format!("definition {name}");
     let Some(found) = found else {
-        return Some(Finding::wrong(subject, "does not exist", restore(name, installation)));
+        return Some(Finding::wrong(subject, "does not exist", restore(name, restoration)));
     };
-    if found.metadata.deletion_timestamp.is_some() {
-        let hint = format!(
-            "Wait until it is deleted; until then, the hierarchy does not change. {}",
-            restore(name, installation)
-        );
-        return Some(Finding::wrong(subject, "is being deleted, with all its objects", hint));
+    if goes(found) {
+        let text = "is being deleted, with all its objects";
+        return Some(Finding::wrong(subject, text, restore(name, restoration)));
     }
     let served = found.spec.versions.iter().any(|it| it.name == hns_api::VERSION && it.served);
     let conditions = found.status.iter().flat_map(|it| it.conditions.iter().flatten());
@@ -84,15 +96,24 @@ fn finding(name: &str, found: Option<&CustomResourceDefinition>, installation: &
 }
 
 /// What to do about a definition whose objects are lost.
-fn restore(name: &str, installation: &str) -> String {
+fn restore(name: &str, (installation, some_go): Restoration<'_>) -> String {
     let lost = if name == HierarchyConfiguration::crd_name() {
         "The controller would treat full namespaces as roots, and delete the copies in them."
     } else {
         "Its objects are lost: create them again before the controller starts."
     };
+    let (wait, stop) = if some_go {
+        (
+            "Let the controller run, or start it, until no definition is left: only it removes the finalizers of the objects. Until then, the \
+             hierarchy does not change. ",
+            "Then stop it",
+        )
+    } else {
+        ("", "Stop it")
+    };
     format!(
-        "Do not apply the definitions while the controller runs. {lost}\nStop it (`kubectl scale deployment {} -n {installation} \
-         --replicas=0`), then follow docs/repair.md, \"The definitions were deleted by mistake\".",
+        "{wait}Do not apply the definitions while the controller runs. {lost}\n{stop} (`kubectl scale deployment {} -n {installation} \
+         --replicas=0`), and follow docs/repair.md, \"The definitions were deleted by mistake\".",
         names::CONTROLLER_DEPLOYMENT
     )
 }
@@ -117,7 +138,9 @@ mod tests {
     #[test]
     fn definitions_must_exist_and_not_be_deleted() {
         let name = "hierarchyconfigurations.hnc.x-k8s.io";
-        let finding = |found: Option<&_>| finding(name, found, "home");
+        let finding = |found: Option<&CustomResourceDefinition>| {
+            finding(name, found, ("home", found.is_some_and(goes)))
+        };
         let mut whole = crd::hierarchy_configurations();
         let unserved = finding(Some(&whole)).unwrap();
         assert!(unserved.hint.unwrap().contains("config/crds.yaml"), "no object is lost");
@@ -131,7 +154,12 @@ mod tests {
         whole.metadata.deletion_timestamp = Some(of(json!("2026-01-01T00:00:00Z")));
         let deleted = finding(Some(&whole)).unwrap();
         assert!(deleted.text.contains("being deleted"), "{deleted:?}");
-        for hint in [missing.hint.unwrap(), deleted.hint.unwrap()] {
+        let [missing, deleted] = [missing, deleted].map(|it| it.hint.unwrap());
+        assert!(missing.contains("\nStop it") && !missing.contains("start it"), "{missing}");
+        assert!(
+            deleted.starts_with("Let the controller run, or start it") && deleted.contains("\nThen stop it")
+        );
+        for hint in [missing, deleted] {
             for said in ["-n home --replicas=0", "docs/repair.md", "full namespaces as roots"] {
                 assert!(hint.contains(said), "{said}: {hint}");
             }
