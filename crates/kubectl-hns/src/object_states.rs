@@ -249,7 +249,7 @@ fn judged(answer: &ObjectExplanation) -> (State, Option<&Name>, Option<String>) 
     };
     match (&answer.there, &answer.expected) {
         (There::Unknown, Expected::AsItIs(why)) => {
-            (State::Unknown, None, Some(format!("you may not read it there; also, {why}")))
+            (State::Unknown, None, Some(format!("it cannot be read there; also, {why}")))
         }
         (There::Unknown, _) => (State::Unknown, None, Some("you may not read it there".into())),
         (There::Copy { from, .. }, Expected::Copy(source)) if from == source => {

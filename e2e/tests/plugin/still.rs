@@ -302,7 +302,7 @@ async fn the_configuration_of_the_cluster() {
         "config set-resource localsubjectaccessreviews --group authorization.k8s.io --mode Propagate -f";
     still.hns(set).await.says("localsubjectaccessreviews.authorization.k8s.io: mode Propagate\n");
     let unlisted = still.hns("explain localsubjectaccessreview/x -n default").await;
-    let said = "unknown\n  Why: it could not be read there; also, what the HNCConfiguration says of its kind is not in force: ";
+    let said = "unknown\n  Why: it cannot be read there; also, what the HNCConfiguration says of its kind is not in force: ";
     assert!(unlisted.code == Some(0) && unlisted.stdout.contains(said), "{unlisted:?}");
     let note = "Note: the API server lists no localsubjectaccessreviews.authorization.k8s.io\n";
     assert!(unlisted.stderr.contains(note), "{unlisted:?}");

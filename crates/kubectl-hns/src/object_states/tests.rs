@@ -115,7 +115,7 @@ fn each_answer_has_a_label_and_a_reason() {
             halted(),
             vec![],
             "unknown",
-            "you may not read it there; also, the namespace \"h\" is halted",
+            "it cannot be read there; also, the namespace \"h\" is halted",
         ),
     ];
     for (there, expected, above, label, why) in cases {
