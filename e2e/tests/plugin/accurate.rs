@@ -73,16 +73,27 @@ async fn sub_namespaces_are_created_with_labels_and_deleted() {
     assert_eq!(serde_json::to_value(form.spec).unwrap(), spec);
     world.labelled("d-sub", "tier", Some("1")).await;
     world.run(create).await.fails("Error: namespace d-sub already exists\n");
+    world.run("sub create d-low d-other").await.fails(
+        "Error: SubNamespace d-other/d-low cannot be created: namespaces \"d-other\" not found\n`kubectl get namespaces` shows all",
+    );
     world
-        .run("sub create d-low d-other")
+        .run("sub delete d-root")
         .await
-        .fails("Error: SubNamespace d-other/d-low cannot be created: ");
-    world.run("sub delete d-root").await.fails("Error: d-root is not a sub-namespace\n");
+        .fails("Error: d-root is not a sub-namespace\nIt is a root namespace: ");
+    world.create_namespace("d-lone").await;
+    let metadata = json!({ "name": "d-lone", "namespace": "d-root" });
+    let form =
+        json!({ "apiVersion": "accurate.cybozu.com/v2", "kind": "SubNamespace", "metadata": metadata });
+    world.fixture.apply(&[form]).await;
+    let lone = world.run("sub delete d-lone").await;
+    let way = "`kubectl delete subnamespaces.accurate.cybozu.com d-lone -n d-root` deletes it.\n";
+    assert!(lone.code == Some(1) && lone.stderr.ends_with(way), "{lone:?}");
     world.until("sub create d-low d-sub", "SubNamespace d-low is created in d-sub\n").await;
     world.belongs("d-low", "d-sub").await;
     let held = world.run("sub delete d-sub").await;
     assert!(held.code == Some(1) && held.stderr.contains("child namespaces exist"), "{held:?}");
     assert!(held.stderr.contains("\nSub-namespaces of d-sub: d-low. Delete them first."), "{held:?}");
+    assert!(!held.stderr.contains("by their label only"), "{held:?}");
     world.run("sub delete d-low").await.says("deleted SubNamespace d-sub/d-low\n");
     world.gone("d-low").await;
     world.until("sub delete d-sub", "deleted SubNamespace d-root/d-sub\n").await;

@@ -161,8 +161,9 @@ impl Halt {
             ),
             Self::Crossed => Condition::new(
                 Reason::IllegalParent,
-                "Namespace is also in a hierarchy of accurate.cybozu.com, and can be in one hierarchy only; remove its labels \
-                 accurate.cybozu.com/…, or its parent and children here",
+                "Namespace is also in a hierarchy of accurate.cybozu.com, and can be in one hierarchy only; if \
+                 `kubectl hns convert ROOT --to hnc` was interrupted, run it again; otherwise remove its labels accurate.cybozu.com/…, or, \
+                 if it has no children here, its parent here",
             ),
         }
     }
@@ -187,6 +188,14 @@ mod tests {
             let message = Halt::IllegalParent(parent.into()).condition(&settings).message;
             assert!(message.contains(why) && message.ends_with(remedy), "{message}");
         }
+    }
+
+    /// While it is halted, its children cannot be changed.
+    #[test]
+    fn a_namespace_in_both_hierarchies_is_told_to_finish_the_conversion() {
+        let message = Halt::Crossed.condition(&crate::cluster::settings()).message;
+        assert!(message.contains("`kubectl hns convert ROOT --to hnc` was interrupted, run it again"));
+        assert!(message.ends_with("or, if it has no children here, its parent here"), "{message}");
     }
 
     #[test]

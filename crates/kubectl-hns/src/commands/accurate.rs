@@ -7,6 +7,7 @@ pub(crate) mod labels;
 pub(crate) mod list;
 pub(super) mod place;
 pub(crate) mod plan;
+pub(super) mod refusals;
 pub(crate) mod relocation;
 pub(crate) mod sub;
 

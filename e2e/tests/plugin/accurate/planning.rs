@@ -180,6 +180,13 @@ async fn a_plan_writes_nothing_and_refuses_as_the_verb_does() {
         let hint = "\n`kubectl accurate namespace set-type pw-n root` makes it a root.\n";
         assert!(refused.stderr.ends_with(hint), "{words}: {refused:?}");
     }
+    world.create_namespace("pw-t").await;
+    world.run("ns set-type pw-t template").await.says("success\n");
+    for words in ["plan sub create pw-new pw-t", "sub create pw-new pw-t"] {
+        let refused = world.run(words).await;
+        let hint = "\npw-t is a template, which can have no sub-namespaces.\n";
+        assert!(refused.stderr.ends_with(hint), "{words}: {refused:?}");
+    }
     let before = world.look("pw-").await.unwrap();
     let plan = world.run("plan sub cut pw-sub").await;
     let wanted = "\
@@ -252,7 +259,9 @@ async fn what_the_user_may_not_see_is_said() {
         plan["namespaces"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
     assert!(namespaces.contains("pu-new"), "{plan:#}");
     let notes = plan["notes"].to_string();
-    for hidden in ["list namespaces", "SubNamespaces in pu-root", "secrets"] {
+    for hidden in
+        ["list namespaces", "SubNamespaces in pu-root", "secrets", "may not read namespace pu-new: "]
+    {
         assert!(notes.contains(hidden), "{hidden}: {plan:#}");
     }
     assert_eq!(plan["pending"], Value::Null, "{plan:#}");

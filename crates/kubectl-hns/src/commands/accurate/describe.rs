@@ -5,6 +5,7 @@ use forest::Kind;
 use forest::exclusion::SECRET_TYPES;
 use hns_api::accurate::annotations::{FROM, PROPAGATE};
 use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE_ROOT, TYPE_TEMPLATE};
+use hns_api::labels::INHERITED_FROM;
 use hns_cluster::api::Api;
 use hns_cluster::configured_kinds::discover_groups;
 use hns_cluster::feed::api_resource;
@@ -61,7 +62,8 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
     };
     terminal.print(&head(name, &place, count));
     let has_parent = has_parent(session, &place).await;
-    for note in notes(name, &place, labels::settings(session).await.as_ref(), has_parent) {
+    let is_above = count.is_some_and(|(_, count)| count > 0);
+    for note in notes(name, &place, labels::settings(session).await.as_ref(), (has_parent, is_above)) {
         terminal.note(&note);
     }
     let (watches, is_hns) = watches((session, terminal), arguments).await?;
@@ -97,10 +99,19 @@ async fn has_parent(session: &Session, place: &Place) -> bool {
     !matches!(session.call(session.all::<Namespace>().get_metadata_opt(parent)).await, Ok(None))
 }
 
-/// What is unusual about the place.
-fn notes(name: &str, place: &Place, settings: Option<&forest::Settings>, has_parent: bool) -> Vec<String> {
+/// What is unusual about the place; `is_above` means that other namespaces name it as their parent or template.
+fn notes(
+    name: &str,
+    place: &Place,
+    settings: Option<&forest::Settings>,
+    (has_parent, is_above): (bool, bool),
+) -> Vec<String> {
+    let has_edges = place.parent.is_some() || place.template.is_some() || is_above;
     let ending = place.is_ending.then(|| format!("{name} is being deleted"));
     let on_edges = match (&place.parent, &place.template) {
+        _ if place.is_in_hnc && has_edges => Some(format!(
+            "{name} is in Accurate's hierarchy, too, so it is halted: nothing is copied to it or from it; `kubectl accurate doctor` says what to do"
+        )),
         (Some(parent), _) if !has_parent => Some(format!(
             "{parent}, the parent of {name}, does not exist, so nothing is copied to {name}; `kubectl accurate doctor` says what to do"
         )),
@@ -149,13 +160,15 @@ fn head(name: &str, place: &Place, count: Option<(&str, usize)>) -> String {
     text
 }
 
-/// The line of an object that is a source or a copy.
+/// The line of an object that is a source or a copy. A copy of HNC's is neither, whatever its annotations say.
 fn object(kind: &str, metadata: &ObjectMeta) -> Option<Vec<String>> {
     let value = |key| metadata.annotations.as_ref().and_then(|it| it.get(key)).filter(|it| !it.is_empty());
     let (from, mode) = (value(FROM), value(PROPAGATE));
-    from.or(mode)?;
+    from.or(mode).filter(|_| !metadata.labels.iter().flatten().any(|(key, _)| key == INHERITED_FROM))?;
+    let is_known = mode.is_none_or(|it| ["create", "update"].contains(&it.as_str()));
+    let mode = mode.map(|it| if is_known { it.clone() } else { format!("{it} (unknown)") });
     let cell = |value: Option<&String>| printable(value.map_or("", |it| it)).into_owned();
-    Some(vec![kind.to_owned(), cell(metadata.name.as_ref()), cell(from), cell(mode)])
+    Some(vec![kind.to_owned(), cell(metadata.name.as_ref()), cell(from), cell(mode.as_ref())])
 }
 
 /// The kinds that are propagated, and whether hns propagates them.
@@ -292,6 +305,17 @@ mod tests {
     fn what_is_unusual_about_a_place_is_noted() {
         let settings = forest::Settings::new("home", ["out"], ".*").unwrap();
         let (missing, idle) = ("p, the parent of n, does not exist", "t, the template of n, has no effect");
+        let crossed = Place { is_in_hnc: true, parent: Some("p".into()), ..Place::default() };
+        for (place, is_above, is_halted) in [
+            (crossed.clone(), false, true),
+            (Place { parent: None, template: Some("t".into()), ..crossed.clone() }, false, true),
+            (Place { parent: None, kind: Some("root".into()), ..crossed.clone() }, true, true),
+            (Place { parent: None, kind: Some("root".into()), ..crossed.clone() }, false, false),
+            (Place { is_in_hnc: false, ..crossed }, false, false),
+        ] {
+            let notes = notes("n", &place, Some(&settings), (true, is_above)).join("\n");
+            assert_eq!(notes.contains("so it is halted"), is_halted, "{place:?}: {notes}");
+        }
         for (name, parent, template, has_parent, is_ending, wanted) in [
             ("n", "p", "", true, false, &[][..]),
             ("n", "", "t", false, false, &[]),
@@ -303,7 +327,7 @@ mod tests {
             let some = |text: &str| Some(text.to_owned()).filter(|it| !it.is_empty());
             let place =
                 Place { parent: some(parent), template: some(template), is_ending, ..Place::default() };
-            let notes = notes(name, &place, Some(&settings), has_parent);
+            let notes = notes(name, &place, Some(&settings), (has_parent, false));
             let is_so = |(note, wanted): (&String, &&str)| note.starts_with(wanted);
             assert!(notes.len() == wanted.len() && notes.iter().zip(wanted).all(is_so), "{notes:?}");
         }
@@ -323,6 +347,11 @@ mod tests {
         assert_eq!(shown(&[("a", "b"), (PROPAGATE, "")]), None);
         assert_eq!(shown(&[(PROPAGATE, "update")]).as_deref(), Some("Secret x  update"));
         assert_eq!(shown(&[(PROPAGATE, "create"), (FROM, "p")]).as_deref(), Some("Secret x p create"));
+        assert_eq!(shown(&[(PROPAGATE, "always")]).as_deref(), Some("Secret x  always (unknown)"));
+        let labels = Some([(INHERITED_FROM.to_owned(), "a".to_owned())].into());
+        let annotations = Some([(PROPAGATE.to_owned(), "update".to_owned())].into());
+        let of_hnc = ObjectMeta { labels, annotations, ..ObjectMeta::default() };
+        assert_eq!(object("Secret", &of_hnc), None);
     }
 
     #[test]

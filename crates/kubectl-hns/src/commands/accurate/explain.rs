@@ -226,6 +226,12 @@ fn judged(
         }
         (Some(why), _) => (state, format!("it is never propagated, because {why}"), None),
         (None, Some(why)) => (state, format!("the one in {named} is never propagated, because {why}"), None),
+        (None, None)
+            if next == Next::Stays
+                && let Some(why) = kept(forest, (namespace, above, &named), key) =>
+        {
+            (state, why, None)
+        }
         (None, None) => match lacking_role(forest, namespace, key) {
             Some(role) if next == Next::Stays && !here.is_something() => {
                 let (why, advice) =
@@ -334,6 +340,16 @@ fn below((above, named): (&Name, &str), (here, source): (There<'_>, There<'_>), 
         Next::Stays => (state, format!("the one in {named} refers to a Role that is not the same here")),
     };
     (state, why, None)
+}
+
+/// Why a copy that restricts stays without its source.
+fn kept(forest: &Forest, (namespace, above, named): (&str, &str, &str), key: &ObjectKey) -> Option<String> {
+    let has_source = there(forest, above, key).mode().is_some();
+    let is_copy = forest.kind(key.kind).restricts() && forest.is_followed(namespace, key);
+    let stays = is_copy && !has_source && forest.is_terminating(above);
+    stays.then(|| {
+        format!("{named} does not have it as a source, but is being deleted: copies that restrict stay")
+    })
 }
 
 /// Why a copy is there that is not kept equal to its source.

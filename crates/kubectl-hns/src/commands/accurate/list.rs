@@ -59,7 +59,7 @@ pub(super) async fn run(arguments: &Arguments, edges: Edges, session: &Session, 
     }
     if let Some(template) = templates.first() {
         terminal.note(&format!(
-            "sub-namespaces that are templates are not shown: {}; `kubectl accurate template list {template}` shows the instances of {template}",
+            "sub-namespaces that others name as their template are not shown: {}; `kubectl accurate template list {template}` shows the instances of {template}",
             lines::first(&templates, 5)
         ));
     }

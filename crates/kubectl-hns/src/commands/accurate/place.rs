@@ -18,6 +18,9 @@ use crate::session::Session;
 use crate::structure::subnamespace_of;
 use crate::{Failure, optimistic};
 
+/// The hint for a namespace that does not exist.
+pub(super) const ALL: &str = "`kubectl get namespaces` shows all namespaces.";
+
 /// The place of a namespace. An empty value counts as none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Place {
@@ -173,7 +176,7 @@ pub(super) async fn change(
 pub(super) fn unreadable(name: &str, problem: &Problem) -> Failure {
     let failure = failed(format_args!("namespace {name} cannot be read"), problem);
     if problem.is_not_found() {
-        return failure.with_hint("`kubectl get namespaces` shows all namespaces.");
+        return failure.with_hint(ALL);
     }
     failure
 }

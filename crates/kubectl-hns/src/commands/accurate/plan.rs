@@ -1,15 +1,17 @@
 //! `plan`: shows the effects of a change in Accurate's trees without making it. It has the same arguments as the command that makes
 //! the change.
 
+use std::collections::BTreeSet;
+
 use clap::{Args, Subcommand};
-use forest::Labels;
-use forest::preview::Intent;
+use forest::preview::{Intent, NamespaceState, Outcome};
+use forest::{EdgeKind, Forest, Labels, Name};
 use hns_api::accurate::{SubNamespace, SubNamespaceSpec};
 use k8s_openapi::api::core::v1::Namespace as Object;
 
 use super::place::{self, Place};
-use super::{describe, forms, labels, relocation, sub};
-use crate::cluster_preview::{ClusterPreview, Document};
+use super::{describe, forms, labels, refusals, relocation, sub};
+use crate::cluster_preview::{ClusterPreview, Decision, Document};
 use crate::commands::plan::{show, would_have};
 use crate::failure::Done;
 use crate::format::DataFormat;
@@ -79,13 +81,17 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
     let concerned: Vec<&str> = namespaces.iter().map(String::as_str).collect();
     let preview = Box::pin(ClusterPreview::open_accurate(session, &concerned)).await?;
     let mut result = Box::pin(preview.try_all(&intents)).await?;
-    result.notes.extend(notes);
+    // What is refused has no effect.
+    if !result.decisions.iter().any(Decision::is_refusal) {
+        result.notes.extend(notes);
+        result.notes.extend(orphaned(&result.forest, &result.outcome));
+    }
     let document = Document::new(lines, &result);
     let Some(failure) = show(&document, arguments.output, terminal)? else { return Ok(()) };
     let reason = document.verdict.message.as_deref().unwrap_or_default();
     Err(match &arguments.command {
         Command::Sub(Sub::Create(sub::Create { name, .. }) | Sub::Delete(sub::Delete { name })) => {
-            sub::with_way(failure, session, name, reason).await
+            refusals::with_way(failure, session, name, reason).await
         }
         _ => failure,
     })
@@ -130,7 +136,7 @@ async fn change(command: &Command, session: &Session) -> Result<Change, Failure>
 
 async fn create(arguments: &sub::Create, session: &Session) -> Result<Change, Failure> {
     let sub::Create { name, parent, .. } = arguments;
-    arguments.is_new(session).await?;
+    let unknown = arguments.is_new(session).await?;
     if let Err(problem) = session.call(session.all::<Object>().get_metadata(parent)).await
         && problem.is_not_found()
     {
@@ -140,7 +146,7 @@ async fn create(arguments: &sub::Create, session: &Session) -> Result<Change, Fa
         namespaces: vec![parent.clone()],
         lines: vec![format!("SubNamespace {name} would be created in {parent}")],
         intents: vec![created(parent, name, &arguments.spec())],
-        notes: arguments.without_effect(session).await,
+        notes: arguments.without_effect(session).await.into_iter().chain(unknown).collect(),
     })
 }
 
@@ -222,6 +228,27 @@ async fn cut(arguments: &relocation::Cut, session: &Session) -> Result<Change, F
     Ok(change)
 }
 
+/// The namespaces that stay below deleted ones, because no `SubNamespace` owns them, as notes.
+fn orphaned(forest: &Forest, outcome: &Outcome) -> Vec<String> {
+    let is_gone = |state: Option<&NamespaceState>| state.is_none_or(|it| it.terminating);
+    let changes = outcome.namespaces.iter();
+    let gone: BTreeSet<&Name> = changes.filter(|it| is_gone(it.after.as_ref())).map(|it| &it.name).collect();
+    let parent = |name: &Name| {
+        let parent = forest.accurate_upstream(name).filter(|it| gone.contains(it))?;
+        (forest.accurate_edge(name) == Some(EdgeKind::Parent)).then_some(parent)
+    };
+    let staying = forest.names().filter(|it| forest.namespace_version(it).is_some() && !gone.contains(it));
+    let orphans = staying.filter_map(|name| Some((name, parent(name)?)));
+    orphans
+        .map(|(name, parent)| {
+            format!(
+                "{name} has no SubNamespace, so it stays below the missing parent {parent}; first give it another one \
+                 (`kubectl accurate sub move {name} PARENT`), or make it a root (`kubectl accurate sub cut {name}`)"
+            )
+        })
+        .collect()
+}
+
 /// A label of a namespace is set or removed.
 async fn set(
     session: &Session,
@@ -263,9 +290,17 @@ fn deleted(parent: &str, name: &str) -> Intent {
 
 #[cfg(test)]
 mod tests {
-    use hns_api::accurate::labels::{PARENT, TYPE};
+    use std::sync::Arc;
+
+    use forest::Version;
+    use forest::accurate::{Fact, Settings, SubNamespaceFact};
+    use forest::preview::Preview;
+    use forest::rules::User;
+    use hns_api::accurate::labels::{PARENT, TYPE, TYPE_ROOT};
 
     use super::*;
+    use crate::structure;
+    use crate::structure::tests::sketch;
 
     #[test]
     fn only_labels_that_change_are_in_the_request() {
@@ -274,5 +309,31 @@ mod tests {
         let new = Place { parent: Some("p".into()), template: Some("t".into()), ..Place::default() };
         let labels = vec![(TYPE.into(), None), (PARENT.into(), Some("p".into()))];
         assert_eq!(labelled("n", &old, &new), Some(Intent::Label { namespace: "n".into(), labels }));
+    }
+
+    #[test]
+    fn a_sub_namespace_by_label_only_stays_when_its_parent_is_deleted() {
+        let labels =
+            [("r", (TYPE, TYPE_ROOT)), ("s", (PARENT, "r")), ("owned", (PARENT, "s")), ("x", (PARENT, "s"))];
+        let mut structure = sketch(&["r", "s", "owned", "x"]);
+        for (name, label) in labels {
+            structure.namespaces.get_mut(name).unwrap().labels = [label].into_iter().collect();
+        }
+        let settings = Settings { allow_cascading_deletion: true, ..Settings::default() };
+        let empty = Forest::unconfigured(Arc::new(structure::settings())).with_accurate(Arc::new(settings));
+        let mut forest = structure.put_into(empty);
+        let form = |(parent, name): (&str, &str)| {
+            let version = Version { uid: name.into(), ..Version::default() };
+            (parent.into(), SubNamespaceFact { name: name.into(), version, ..SubNamespaceFact::default() })
+        };
+        forest.apply(Fact::SubNamespaces([("r", "s"), ("s", "owned")].map(form).into()));
+        let mut preview = Preview::new(forest);
+        preview.settle();
+        preview.mark();
+        assert_eq!(orphaned(preview.forest(), &preview.outcome()), [""; 0]);
+        preview.change(&deleted("r", "s"), &User::default());
+        preview.settle();
+        let notes = orphaned(preview.forest(), &preview.outcome());
+        assert!(notes.len() == 1 && notes[0].starts_with("x has no SubNamespace"), "{notes:?}");
     }
 }

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use clap::Args;
 use forest::accurate::Settings;
 use forest::accurate::glob::Keys;
-use hns_api::accurate::labels::{PARENT, TEMPLATE};
-use hns_api::accurate::{SubNamespace, SubNamespaceSpec};
+use hns_api::accurate::labels::TYPE_ROOT;
+use hns_api::accurate::{GROUP, SubNamespace, SubNamespaceSpec};
+use hns_cluster::api::Api;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, ListParams, PostParams};
 
 use super::place::{self, Place};
-use super::{failed, labels, relocation};
+use super::{failed, labels, refusals, relocation};
 use crate::failure::Done;
 use crate::session::Session;
 use crate::{Failure, Terminal, published};
@@ -44,9 +45,6 @@ pub(crate) struct Delete {
     #[arg(value_name = "NAMESPACE", value_parser = crate::flags::namespace)]
     pub(super) name: String,
 }
-
-/// The reason of a refusal to delete a namespace that others name as their parent or their template.
-pub(in crate::commands) const CHILDREN_EXIST: &str = "child namespaces exist";
 
 /// The value of one flag.
 type Pairs = Vec<(String, String)>;
@@ -94,11 +92,11 @@ impl Create {
         }
     }
 
-    /// Fails if there is a namespace of this name.
-    pub(super) async fn is_new(&self, session: &Session) -> Done {
+    /// Fails if there is a namespace of this name. A note if that is not known.
+    pub(super) async fn is_new(&self, session: &Session) -> Result<Option<String>, Failure> {
         let Self { name, parent, .. } = self;
         match session.call(session.all::<Namespace>().get_metadata_opt(name)).await {
-            Ok(None) => Ok(()),
+            Ok(None) => Ok(None),
             Ok(Some(found)) => {
                 place::stays(name, &found.metadata)?;
                 let way = relocation::way_below(session, &Place::of(&found.metadata), (name, parent)).await;
@@ -106,7 +104,9 @@ impl Create {
                     .with_hint(format!("Choose another name. {way}")))
             }
             // An administrator of the parent need not have this right.
-            Err(problem) if problem.is_forbidden() => Ok(()),
+            Err(problem) if problem.is_forbidden() => Ok(Some(format!(
+                "you may not read namespace {name}: if it exists already, the SubNamespace shows a conflict, and no namespace is created"
+            ))),
             Err(problem) => Err(failed(format_args!("namespace {name} cannot be read"), &problem)),
         }
     }
@@ -137,25 +137,33 @@ fn without_effect(spec: &SubNamespaceSpec, settings: &Settings) -> Vec<String> {
 impl Delete {
     /// The parent of the sub-namespace.
     pub(super) async fn parent(&self, session: &Session) -> Result<String, Failure> {
-        const HINT: &str = "`kubectl accurate list` shows the sub-namespaces of all roots.";
         let name = &self.name;
-        let found = session.call(session.all::<Namespace>().get_metadata(name)).await.map_err(|problem| {
-            let failure = place::unreadable(name, &problem);
-            if !problem.is_forbidden() {
-                return failure;
+        let found = match session.call(session.all::<Namespace>().get_metadata(name)).await {
+            Ok(found) => found,
+            Err(problem) => {
+                let failure = place::unreadable(name, &problem);
+                if !problem.is_forbidden() {
+                    return Err(Box::pin(with_forms(failure, session, name)).await);
+                }
+                // Who created it may lack this right, for example where no RoleBinding is copied.
+                return Err(failure.and_hint(&format!(
+                    "This command reads the namespace to find its parent. If you know the parent, you need not read it: \
+                     `kubectl delete subnamespaces.{GROUP} {name} -n PARENT`."
+                )));
             }
-            // Who created it may lack this right, for example where no RoleBinding is copied.
-            failure.and_hint(&format!(
-                "This command reads the namespace to find its parent. If you know the parent, you need not read it: \
-                 `kubectl delete subnamespaces.accurate.cybozu.com {name} -n PARENT`."
-            ))
-        })?;
+        };
         let place = Place::of(&found.metadata);
         if let Some(parent) = &place.parent {
             return Ok(parent.clone());
         }
         labels::refuse_excluded(session, name).await?;
-        Err(super::no_sub_namespace(name, &place, Some(HINT)))
+        let hint = if place.kind.as_deref() == Some(TYPE_ROOT) {
+            format!("It is a root namespace: `kubectl delete namespace {name}` deletes it.")
+        } else {
+            "`kubectl accurate list` shows the sub-namespaces of all roots.".to_owned()
+        };
+        let failure = super::no_sub_namespace(name, &place, Some(&hint));
+        Err(Box::pin(with_forms(failure, session, name)).await)
     }
 
     /// A note if the namespace stays without its `SubNamespace`.
@@ -166,6 +174,23 @@ impl Delete {
     }
 }
 
+/// The failure with the `SubNamespaces` of that name, to which no namespace belongs: those of the cluster or, for a user who may not list
+/// them, that in the namespace of -n.
+async fn with_forms(failure: Failure, session: &Session, name: &str) -> Failure {
+    let of_that_name = ListParams::default().fields(&format!("metadata.name={name}"));
+    let list = async |forms: Api<SubNamespace>| session.list_metadata(&forms, &of_that_name).await;
+    let mut found = list(session.all()).await;
+    if found.is_err() {
+        found = list(session.within(&session.namespace)).await;
+    }
+    let parents = found.unwrap_or_default().into_iter().filter_map(|it| it.metadata.namespace);
+    parents.fold(failure, |failure, parent| {
+        failure.and_hint(&format!(
+            "SubNamespace {parent}/{name} owns no namespace: `kubectl delete subnamespaces.{GROUP} {name} -n {parent}` deletes it."
+        ))
+    })
+}
+
 /// The failure of a deletion where there is no `SubNamespace`.
 pub(super) fn by_label_only(name: &str) -> Failure {
     Failure::new(format!("Error: there is no SubNamespace of {name}")).with_hint(format!(
@@ -173,76 +198,25 @@ pub(super) fn by_label_only(name: &str) -> Failure {
     ))
 }
 
-/// The failure with what to do about this refusal, which has the same text in Accurate.
-pub(super) async fn with_way(failure: Failure, session: &Session, name: &str, reason: &str) -> Failure {
-    if reason.ends_with(CHILDREN_EXIST) {
-        return failure.with_hint(despite_children(session, name).await);
-    }
-    let Some(parent) = no_parent(reason) else { return failure };
-    let is_in_hnc = place::read(session, parent).await.is_ok_and(|it| it.is_in_hnc);
-    failure.with_hint(if is_in_hnc {
-        format!(
-            "{parent} is in HNC's hierarchy: `kubectl hns create {name} -n {parent}` creates a subnamespace."
-        )
-    } else {
-        format!("`kubectl accurate namespace set-type {parent} root` makes it a root.")
-    })
-}
-
-/// The namespace that cannot have sub-namespaces, if that is the reason of a refusal.
-fn no_parent(reason: &str) -> Option<&str> {
-    reason.strip_suffix(" is neither a root nor a sub namespace")?.rsplit(' ').next()
-}
-
-/// How to delete a namespace that others name as their parent or their template.
-pub(in crate::commands) async fn despite_children(session: &Session, name: &str) -> String {
-    let namespaces = session.all::<Namespace>();
-    let named_in = async |label: &str| {
-        let params = ListParams::default().labels(&format!("{label}={name}"));
-        let found = session.list_metadata(&namespaces, &params).await.ok()?;
-        Some(found.into_iter().filter_map(|it| it.metadata.name).collect::<Vec<String>>())
-    };
-    let (children, instances) = futures::join!(named_in(PARENT), named_in(TEMPLATE));
-    without_others(name, children.as_deref(), instances.as_deref())
-}
-
-/// The same; the namespaces are `None` if the user may not list them.
-fn without_others(name: &str, children: Option<&[String]>, instances: Option<&[String]>) -> String {
-    let line = |what: &str, names: Option<&[String]>, how: &str| match names {
-        Some([]) => None,
-        Some(names) => Some(format!("{what} of {name}: {}. {how}", names.join(", "))),
-        None => Some(format!("You may not list the {} of {name}. {how}", what.to_lowercase())),
-    };
-    let lines = [
-        line(
-            "Sub-namespaces",
-            children,
-            "Delete them first. With the setting accurate.allowCascadingDeletion they are deleted as well.",
-        ),
-        line(
-            "Instances",
-            instances,
-            "First remove their template: `kubectl accurate template unset INSTANCE`.",
-        ),
-    ];
-    lines.into_iter().flatten().collect::<Vec<_>>().join("\n")
-}
-
 pub(crate) async fn create(arguments: &Create, session: &Session, terminal: &Terminal) -> Done {
     let Create { name, parent, .. } = arguments;
-    arguments.is_new(session).await?;
+    let unknown = arguments.is_new(session).await?;
+    let status = format!("`kubectl get subnamespaces {name} -n {parent} -o yaml`");
     let form = SubNamespace::new(name, arguments.spec());
     let forms = session.within::<SubNamespace>(parent);
     if let Err(problem) = session.call(forms.create(&PostParams::default(), &form)).await {
         let failure = failed(format_args!("SubNamespace {parent}/{name} cannot be created"), &problem);
         return Err(if problem.code() == 409 {
-            failure.with_hint(format!("Its status says why there is no namespace: `kubectl get subnamespaces {name} -n {parent} -o yaml`."))
+            failure.with_hint(format!("If it has no namespace, its status says why: {status}."))
+        } else if problem.is_not_found() {
+            failure.with_hint(place::ALL)
         } else {
-            with_way(failure, session, name, &problem.to_string()).await
+            refusals::with_way(failure, session, name, &problem.to_string()).await
         });
     }
     terminal.line(&format!("SubNamespace {name} is created in {parent}"));
-    for note in arguments.without_effect(session).await {
+    let unknown = unknown.map(|note| format!("{note}. See its status: {status}"));
+    for note in arguments.without_effect(session).await.into_iter().chain(unknown) {
         terminal.note(&note);
     }
     Ok(())
@@ -262,7 +236,7 @@ pub(crate) async fn delete(arguments: &Delete, session: &Session, terminal: &Ter
     };
     let failure = failed(format_args!("SubNamespace {parent}/{name} cannot be deleted"), &problem);
     if !problem.is_not_found() {
-        return Err(with_way(failure, session, name, &problem.to_string()).await);
+        return Err(refusals::with_way(failure, session, name, &problem.to_string()).await);
     }
     place::to_move(session, name).await?;
     Err(Failure { hint: by_label_only(name).hint, ..failure })
@@ -298,33 +272,6 @@ mod tests {
             let found = without_effect(&spec, &settings);
             assert_eq!(found.len(), wanted.len(), "{found:?}");
             assert!(found.iter().zip(wanted).all(|(note, part)| note.contains(part)), "{found:?}");
-        }
-    }
-
-    #[test]
-    fn what_is_to_be_done_before_a_deletion_is_said() {
-        let names = |all: &[&str]| Some(all.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>());
-        let first =
-            "Delete them first. With the setting accurate.allowCascadingDeletion they are deleted as well.";
-        let unset = "First remove their template: `kubectl accurate template unset INSTANCE`.";
-        for (children, instances, wanted) in [
-            (names(&["a", "b"]), names(&[]), format!("Sub-namespaces of n: a, b. {first}")),
-            (names(&[]), names(&["c"]), format!("Instances of n: c. {unset}")),
-            (
-                None,
-                None,
-                format!(
-                    "You may not list the sub-namespaces of n. {first}\nYou may not list the instances of n. {unset}"
-                ),
-            ),
-        ] {
-            assert_eq!(without_others("n", children.as_deref(), instances.as_deref()), wanted);
-        }
-        for (reason, parent) in [
-            ("x \"n\" is forbidden: namespace p is neither a root nor a sub namespace", Some("p")),
-            (CHILDREN_EXIST, None),
-        ] {
-            assert_eq!(no_parent(reason), parent);
         }
     }
 

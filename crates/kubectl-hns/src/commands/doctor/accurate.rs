@@ -142,9 +142,10 @@ pub(crate) fn reason(
     match why {
         Frozen::Crossed(name) => (
             format!("{name} is in a hierarchy of hnc.x-k8s.io, too"),
-            "Remove its parent, children and anchors there, or its labels accurate.cybozu.com/…. If `kubectl hns convert ROOT --to hnc` was \
-             interrupted, run it again."
-                .to_owned(),
+            format!(
+                "If `kubectl hns convert ROOT --to hnc` was interrupted, run it again. Otherwise, remove the labels accurate.cybozu.com/… of \
+                 {name}, or, if it has no children there, its parent there."
+            ),
         ),
         Frozen::Missing(name) => (
             format!("{name}, the {what}, does not exist"),
@@ -152,7 +153,9 @@ pub(crate) fn reason(
         ),
         Frozen::NotLeading(EdgeKind::Parent, name) => (
             format!("{name}, the parent, is neither a root nor a sub-namespace"),
-            format!("Make it one (`kubectl accurate ns set-type {name} root`), or move its children elsewhere."),
+            format!(
+                "Make it one (`kubectl accurate ns set-type {name} root`), or move its children elsewhere."
+            ),
         ),
         Frozen::NotLeading(EdgeKind::Template, name) => (
             format!("{name}, the template, is neither a template nor a sub-namespace"),
@@ -184,6 +187,15 @@ fn stalled(
             None if forest.is_in_hnc(name) => ("is in a hierarchy of hnc.x-k8s.io".to_owned(), "graft"),
             None => ("is no sub-namespace".to_owned(), "graft"),
         };
+        // Nothing below a halted namespace can be changed.
+        if let Some(Frozen::Crossed(halted)) = frozen(forest, name) {
+            let way_out = reason(&Frozen::Crossed(halted.clone()), (name, None, false)).1;
+            let hint = format!(
+                "The namespace {name} {place}; {halted} is halted, because it is in both hierarchies. {way_out}"
+            );
+            let text = format!("{} ({})", condition.message, condition.reason);
+            return Some(Finding::wrong(format!("SubNamespace {parent}/{name}"), text, hint));
+        }
         let own = forms.iter().find(|(namespace, it)| Some(namespace) == above && it.name == *name);
         let first = if forest.is_in_hnc(name) {
             "First remove its parent, children and anchors there; then "
@@ -294,6 +306,20 @@ mod tests {
         let found = misplaced(&forest);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].text.starts_with("nothing is copied to h1: h1 is in a hierarchy"), "{found:?}");
+    }
+
+    #[test]
+    fn below_a_halted_namespace_a_sub_namespace_in_conflict_waits_for_the_conversion() {
+        let mut structure = sketch(&["r", "p", "n < p"]);
+        structure.namespaces.get_mut("p").unwrap().labels = [(PARENT, "r")].into_iter().collect();
+        let empty = Forest::unconfigured(std::sync::Arc::new(crate::structure::settings()));
+        let forest = structure.put_into(empty.with_accurate(std::sync::Arc::default()));
+        let stalled = Stalled { reason: CONFLICT.into(), message: "m".into(), observed_generation: 1 };
+        let status = SubNamespaceStatus { stalled: Some(stalled), ..SubNamespaceStatus::default() };
+        let form = SubNamespaceFact { name: "n".into(), status, ..SubNamespaceFact::default() };
+        let text = said(&super::stalled("p", &form, (&forest, &[])).unwrap());
+        assert!(text.contains("convert ROOT --to hnc` was interrupted, run it again"), "{text}");
+        assert!(!text.contains("sub graft"), "{text}");
     }
 
     #[test]

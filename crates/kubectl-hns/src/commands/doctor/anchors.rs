@@ -1,6 +1,7 @@
 //! Checks that anchors and subnamespaces belong together.
 
 use forest::{AnchorFact, Name, Settings};
+use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE};
 use hns_api::{anchor_states, annotations};
 
 use super::Finding;
@@ -67,17 +68,31 @@ pub(super) fn check(structure: &Structure, settings: &Settings) -> Vec<Finding> 
             && !namespace.terminating
             && !has_anchor(structure, parent, name)
         {
-            findings.push(Finding::wrong(
-                "anchor",
-                format!("{name} is a subnamespace of {parent}, where it has no anchor"),
+            let again = format!(
+                "`kubectl hns move {name} --to {parent}` creates the anchor again, with the labels and annotations of {name}"
+            );
+            // There, an anchor is refused.
+            let hint = if is_labelled(structure, parent) {
                 format!(
-                    "`kubectl hns move {name} --to {parent}` creates the anchor again, with the labels and annotations of {name}, also after \
-                     an interrupted move; `kubectl hns convert {name} --to full` does without."
-                ),
-            ));
+                    "If `kubectl hns convert ROOT --to hnc` was interrupted, run it again. Otherwise, remove the labels \
+                     accurate.cybozu.com/… of {parent}; then {again}."
+                )
+            } else {
+                format!(
+                    "{again}, also after an interrupted move; `kubectl hns convert {name} --to full` does without."
+                )
+            };
+            let text = format!("{name} is a subnamespace of {parent}, where it has no anchor");
+            findings.push(Finding::wrong("anchor", text, hint));
         }
     }
     findings
+}
+
+/// Whether labels of a namespace say that it is in a hierarchy of Accurate.
+fn is_labelled(structure: &Structure, name: &str) -> bool {
+    let value = |key: &&str| structure.namespaces.get(name)?.labels.get(key).filter(|it| !it.is_empty());
+    [PARENT, TEMPLATE, TYPE].iter().any(|key| value(key).is_some())
 }
 
 pub(super) fn has_anchor(structure: &Structure, parent: &str, name: &str) -> bool {
@@ -105,6 +120,26 @@ mod tests {
                 "anchor: lost is a subnamespace of a, where it has no anchor",
             ]
         );
+    }
+
+    #[test]
+    fn in_a_namespace_of_accurates_hierarchy_no_anchor_is_created() {
+        for (label, wanted) in [
+            (
+                (PARENT, "r"),
+                "If `kubectl hns convert ROOT --to hnc` was interrupted, run it again. Otherwise, ",
+            ),
+            (
+                (TYPE, "root"),
+                "If `kubectl hns convert ROOT --to hnc` was interrupted, run it again. Otherwise, ",
+            ),
+            ((PARENT, ""), "`kubectl hns move lost --to a` creates the anchor again, "),
+        ] {
+            let mut structure = sketch(&["a", "[s] lost < a"]);
+            structure.namespaces.get_mut("a").unwrap().labels = [label].into_iter().collect();
+            let hint = check(&structure, &settings()).remove(0).hint.unwrap();
+            assert!(hint.starts_with(wanted), "{label:?}: {hint}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::Planned;
 use crate::cluster_preview::{ClusterPreview, Decision, Document};
-use crate::commands::accurate::sub;
+use crate::commands::accurate::refusals;
 use crate::commands::{delete, hierarchy};
 use crate::session::Session;
 use crate::user_rights::Right;
@@ -32,8 +32,8 @@ pub(super) async fn hint(arguments: &Delete, refused: &Document, session: &Sessi
     if delete::names_permission(reason) {
         return Some(delete::despite_children(namespace, reason));
     }
-    if reason.ends_with(sub::CHILDREN_EXIST) {
-        return Some(sub::despite_children(session, namespace).await);
+    if reason.ends_with(refusals::CHILDREN_EXIST) {
+        return Some(refusals::despite_children(session, namespace).await);
     }
     let lacks_right = format!("may not {}", Right::namespace("delete", namespace));
     if session.names_namespace || !reason.ends_with(&lacks_right) {

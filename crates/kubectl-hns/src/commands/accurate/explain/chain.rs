@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use forest::accurate::Fact as AccurateFact;
 use forest::{
-    EdgeKind, Fact, Forest, Hop, Kind, KindSettings, Mode, Name, NamespaceFact, ObjectFact, exclusion, hnc,
+    EdgeKind, Fact, Forest, HierarchyFact, Hop, Kind, KindSettings, Mode, Name, NamespaceFact, ObjectFact,
+    exclusion, hnc,
 };
 use hns_api::accurate::labels::{CREATED_BY, CREATED_BY_ACCURATE, TYPE, TYPE_ROOT, TYPE_TEMPLATE};
 use hns_api::names::HIERARCHY_CONFIGURATION;
@@ -51,12 +52,15 @@ impl Chain<'_> {
             // A namespace can be in a hierarchy of the other API, too. Who may not read that sees the rest.
             let api = hierarchy::api(self.session, &name);
             let other = self.session.call(api.get_opt(HIERARCHY_CONFIGURATION)).await;
-            hierarchies.extend(other.ok().flatten().map(ingest::hierarchy));
+            let other = other.ok().flatten().map(ingest::hierarchy);
+            hierarchies.extend(other);
             facts.push(fact);
             self.path.push(name.clone());
             self.forest.apply(Fact::Namespaces(facts.clone()));
             following = self.forest.accurate_upstream(&name).cloned();
         }
+        with_children(&mut facts, &mut hierarchies);
+        self.forest.apply(Fact::Namespaces(facts));
         self.forest.apply(Fact::Hnc(hnc::Fact::Hierarchies(hierarchies)));
         self.forest.apply(AccurateFact::SubNamespaces(Vec::new()));
         Ok(())
@@ -133,6 +137,19 @@ impl Chain<'_> {
 fn unreadable(kind: &Kind, name: &str, namespace: &str, problem: &Problem) -> Failure {
     let what = format!("{} {} in {namespace} cannot be read", kind.group_resource(), printable(name));
     Failure::because(what, problem)
+}
+
+/// Adds the children in HNC's hierarchy, as the status of their parents shows them, except those that were read.
+pub(super) fn with_children(facts: &mut Vec<NamespaceFact>, hierarchies: &mut Vec<(Name, HierarchyFact)>) {
+    let shown = |(parent, it): &(Name, HierarchyFact)| {
+        it.status.children.iter().map(|child| (child.clone(), parent.clone())).collect::<Vec<_>>()
+    };
+    for (name, parent) in hierarchies.iter().flat_map(shown).collect::<Vec<_>>() {
+        if !facts.iter().any(|it| it.name == name) {
+            facts.push(NamespaceFact { name: name.clone(), ..NamespaceFact::default() });
+            hierarchies.push((name, HierarchyFact { parent: Some(parent), ..HierarchyFact::default() }));
+        }
+    }
 }
 
 fn is_labelled(metadata: &ObjectMeta) -> bool {

@@ -1,9 +1,10 @@
 use std::sync::Arc;
 
 use forest::accurate::{Fact as AccurateFact, Settings};
-use forest::{Fact, KindSettings, Mode, hnc};
+use forest::{Fact, HierarchyFact, HierarchyStatus, KindSettings, Mode, hnc};
 use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE, TYPE_ROOT};
 use hns_cluster::ingest;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 
 use super::*;
@@ -66,6 +67,48 @@ fn pair() -> Forest {
     place(&mut forest, &[("root", &[(TYPE, TYPE_ROOT)]), ("sub", &[(PARENT, "root")])]);
     forest.apply(Fact::Kinds(vec![KindSettings::new(secret(), Mode::Ignore)]));
     forest
+}
+
+#[test]
+fn a_namespace_whose_child_is_in_the_other_hierarchy_is_halted() {
+    let status = HierarchyStatus { children: vec!["c".into()], ..HierarchyStatus::default() };
+    let seen = HierarchyFact { status, ..HierarchyFact::default() };
+    let mut forest = pair();
+    put(&mut forest, &secret(), ("root", "x"), &[(PROPAGATE, "update")], json!({}));
+    let (mut facts, mut hierarchies) = (Vec::new(), vec![("sub".into(), seen)]);
+    chain::with_children(&mut facts, &mut hierarchies);
+    for fact in facts {
+        forest.apply(Fact::Namespace(fact));
+    }
+    forest.apply(Fact::Hnc(hnc::Fact::Hierarchies(hierarchies)));
+    let found = explained(&forest, "sub", &BTreeMap::new());
+    let why = "nothing is copied to sub, because sub is in a hierarchy of hnc.x-k8s.io, too";
+    assert_eq!((&*found.state, &*found.why), ("not there", why));
+    assert!(found.advice.unwrap().starts_with("If `kubectl hns convert ROOT --to hnc` was interrupted"));
+}
+
+#[test]
+fn a_restriction_whose_parent_is_being_deleted_stays() {
+    let quota = Kind { kind: "ResourceQuota".into(), resource: "resourcequotas".into(), ..secret() };
+    for (is_ending, kind, wanted) in [
+        (true, &quota, "is being deleted: copies that restrict stay"),
+        (false, &quota, "root, its parent, does not have it as a source"),
+        (true, &secret(), "root, its parent, does not have it as a source"),
+    ] {
+        let watches = vec![kind.clone()];
+        let accurate = Arc::new(Settings { watches: watches.clone(), ..Settings::default() });
+        let mut forest = Forest::unconfigured(Arc::new(structure::settings())).with_accurate(accurate);
+        place(&mut forest, &[("root", &[(TYPE, TYPE_ROOT)]), ("sub", &[(PARENT, "root")])]);
+        forest.apply(Fact::Kinds(vec![KindSettings::new(kind.clone(), Mode::Ignore)]));
+        let mut root = ingest::namespace(&ObjectMeta { name: Some("root".into()), ..ObjectMeta::default() });
+        root.labels = [(TYPE, TYPE_ROOT)].into_iter().collect();
+        root.terminating = is_ending;
+        forest.apply(Fact::Namespace(root));
+        put(&mut forest, kind, ("sub", "x"), &[(PROPAGATE, "update"), (FROM, "root")], json!({}));
+        let path: &[Name] = &["sub".into(), "root".into()];
+        let found = explanation(&forest, (path, &BTreeSet::new(), &BTreeMap::new()), kind, "x");
+        assert!(found.why.ends_with(wanted), "{}", found.why);
+    }
 }
 
 /// A Secret `x` in `root` and in `sub`, each with these annotations.
