@@ -27,7 +27,7 @@ pub(crate) use self::admission::PERMANENT;
 pub(crate) use self::anchors::add_unlisted;
 pub(crate) use self::decisions::Decision;
 pub(crate) use self::document::Document;
-use self::notes::{counted, uncounted, unknown};
+use self::notes::{counted, limited_below, released, uncounted, unknown};
 use self::present::Present;
 
 use crate::Failure;
@@ -251,6 +251,7 @@ impl<'a> ClusterPreview<'a> {
         self.preview.mark();
         let moving: BTreeSet<&Name> = intents.iter().filter_map(moves).collect();
         let limited: Vec<_> = moving.into_iter().map(|it| (it, self.forest().quotas_over(it))).collect();
+        let below = limited_below(self.forest(), intents);
         let mut decisions = self.change_until_refused(intents, first).await?;
         self.name_what_is_hidden(&mut decisions);
         if !self.structure.is_whole && !decisions.iter().any(Decision::is_refusal) {
@@ -273,6 +274,7 @@ impl<'a> ClusterPreview<'a> {
             uncounted(name, before, &preview.forest().quotas_over(name), &outcome)
         };
         notes.extend(limited.iter().filter_map(over));
+        notes.extend(released(&below, preview.forest(), &outcome));
         notes.extend(counted(preview.forest(), &outcome));
         // These notes are about the effects.
         if decisions.iter().any(Decision::is_refusal) {

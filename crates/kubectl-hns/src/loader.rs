@@ -102,7 +102,7 @@ pub(crate) async fn load(
     let unread = unread.map(|(id, names)| (loaded.forest.kind(*id).group_resource(), names));
     // Of one object, the answer says what is not known.
     let consequence = match selection {
-        Selection::All(_) => ", so whether copies of these kinds have arrived there was not checked",
+        Selection::All(_) => ", so whether copies of these kinds have arrived was not checked",
         Selection::Named(..) => "",
     };
     let notes = not_read(unread).into_iter().map(|note| format!("{note}{consequence}"));

@@ -158,6 +158,8 @@ pub enum Untouched {
         at: Name,
         /// Its condition.
         condition: Option<Condition>,
+        /// Whether the copy is deleted with its source nevertheless.
+        follows_deletion: bool,
     },
     /// The configuration does not name the kind.
     NotConfigured,
@@ -208,10 +210,17 @@ impl fmt::Display for Untouched {
             Self::NoNamespace => f.write_str("there is no such namespace"),
             Self::NamespaceTerminating => f.write_str("the namespace is being deleted"),
             Self::Unmanaged(why) => write!(f, "the namespace {why}"),
-            Self::Halted { at, condition: Some(condition) } => {
-                write!(f, "the namespace {at:?} is halted ({}: {})", condition.reason, condition.message)
+            Self::Halted { at, condition, follows_deletion } => {
+                write!(f, "the namespace {at:?} is halted")?;
+                if let Some(condition) = condition {
+                    write!(f, " ({}: {})", condition.reason, condition.message)?;
+                }
+                if *follows_deletion {
+                    f.write_str("; it is deleted with its source nevertheless")
+                } else {
+                    Ok(())
+                }
             }
-            Self::Halted { at, condition: None } => write!(f, "the namespace {at:?} is halted"),
             Self::Never(why) => f.write_str(why),
             Self::NotConfigured => f.write_str("the HNCConfiguration does not name its kind"),
             Self::NotInForce(why) => {
@@ -396,7 +405,9 @@ fn frozen(
     }
     let at = forest.name(root).clone();
     let condition = forest.own_halt(root).map(|halt| halt.condition(forest.settings()));
-    Expected::AsItIs(Untouched::Halted { at, condition })
+    let is_copy = matches!(forest.object(id, key), Some(Object::Copy(_)));
+    let follows_deletion = forsakes && is_copy && forest.kind(key.kind).binds_subjects();
+    Expected::AsItIs(Untouched::Halted { at, condition, follows_deletion })
 }
 
 /// The condition about failed writes, if the object differs from the desired one and the condition names it, does not name all, or names

@@ -1,8 +1,8 @@
 //! What do the shown effects leave out? Notes for the user.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use forest::preview::Outcome;
+use forest::preview::{Intent, Outcome};
 use forest::{Forest, Name, Version};
 
 /// What the user may not read of what the effects depend on, as a note.
@@ -16,19 +16,26 @@ pub(super) fn unknown(kinds: &[String], hierarchies: &BTreeSet<Name>, others: &[
         .then(|| format!("not all effects are known: you may not {}", lacking.join(", nor ")))
 }
 
-pub(super) type Quotas = [(Name, Name, Version)];
+/// The namespace and the name of a quota, and its version.
+type Quota = (Name, Name, Version);
+
+fn has(quotas: &[Quota], quota: &Quota) -> bool {
+    quotas.iter().any(|it| (&it.0, &it.1) == (&quota.0, &quota.1))
+}
+
+/// Whether the effects show how much of the quota is used.
+fn is_known((at, name, _): &Quota, outcome: &Outcome) -> bool {
+    outcome.quotas.iter().any(|it| (&it.namespace, &it.name) == (at, name))
+}
 
 /// A note about the quotas that come to limit the namespace, except those whose usage is known to change.
 pub(super) fn uncounted(
     namespace: &str,
-    before: &Quotas,
-    after: &Quotas,
+    before: &[Quota],
+    after: &[Quota],
     outcome: &Outcome,
 ) -> Option<String> {
-    let is_new = |(at, name, _): &&(Name, Name, Version)| {
-        let counts = outcome.quotas.iter().any(|it| (&it.namespace, &it.name) == (at, name));
-        !counts && !before.iter().any(|it| (&it.0, &it.1) == (at, name))
-    };
+    let is_new = |quota: &&Quota| !is_known(quota, outcome) && !has(before, quota);
     let quotas: Vec<String> =
         after.iter().filter(is_new).map(|(at, name, _)| format!("{at}/{name}")).collect();
     (!quotas.is_empty()).then(|| {
@@ -37,6 +44,33 @@ pub(super) fn uncounted(
             quotas.join(", ")
         )
     })
+}
+
+/// The namespaces below those that are to be deleted, each with the quotas that limit it.
+pub(super) fn limited_below(forest: &Forest, intents: &[Intent]) -> Vec<(Name, Vec<Quota>)> {
+    let mut deleted = intents.iter().filter_map(|intent| match intent {
+        Intent::DeleteNamespace { name } | Intent::DeleteAnchor { child: name, .. } => Some(name),
+        _ => None,
+    });
+    let Some(top) = deleted.next() else { return Vec::new() };
+    let below = forest.names().filter(|name| forest.ancestry(name).iter().skip(1).any(|it| it == top));
+    below.map(|name| (name.clone(), forest.quotas_over(name))).collect()
+}
+
+/// A note about the namespaces that stay and that quotas do not limit any more, except quotas whose usage is known to change.
+pub(super) fn released(limited: &[(Name, Vec<Quota>)], forest: &Forest, outcome: &Outcome) -> Option<String> {
+    let mut released: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (namespace, before) in limited.iter().filter(|(name, _)| forest.exists(name)) {
+        let after = forest.quotas_over(namespace);
+        let lost = before.iter().filter(|quota| !is_known(quota, outcome) && !has(&after, quota));
+        for (at, name, _) in lost {
+            released.entry(format!("{at}/{name}")).or_default().push(namespace);
+        }
+    }
+    let one = |(quota, namespaces): (String, Vec<&str>)| format!("{} by {quota}", namespaces.join(", "));
+    let all: Vec<String> = released.into_iter().map(one).collect();
+    (!all.is_empty())
+        .then(|| format!("would no longer be limited by hierarchical quotas: {}", all.join("; ")))
 }
 
 /// A note about the quotas that may refuse new objects. How much the API server will count is not known here.
@@ -63,7 +97,6 @@ mod tests {
     use forest::preview::{ObjectChange, QuotaChange};
     use forest::{Fact, Kind, KindSettings, Mode, ObjectKey, hnc};
     use hns_cluster::ingest::quotas::amounts;
-    use std::collections::BTreeMap;
 
     use super::*;
     use crate::structure::tests::sketch;
@@ -83,6 +116,28 @@ mod tests {
         let note = uncounted("n", &before, &after, &outcome).unwrap();
         assert!(note.starts_with("n would come under the hierarchical quotas a/q; what it uses"), "{note}");
         assert_eq!(uncounted("n", &after, &before, &outcome), None);
+    }
+
+    #[test]
+    fn namespaces_that_stay_without_their_limits_are_noted() {
+        let limits = |at: &str| {
+            let hard = amounts(&serde_json::json!({ "configmaps": "1" }));
+            (Name::from(at), QuotaFact { name: "q".into(), hard, ..QuotaFact::default() })
+        };
+        let mut forest = sketch(&["a", "b < a", "c < b", "d < b", "other"]).forest();
+        forest.apply(Fact::Hnc(hnc::Fact::Quotas(["a", "b", "other"].map(limits).to_vec())));
+        let deletion = Intent::DeleteNamespace { name: "b".into() };
+        let below = limited_below(&forest, std::slice::from_ref(&deletion));
+        let names: Vec<&str> = below.iter().map(|(name, _)| &**name).collect();
+        assert_eq!(names, ["c", "d"]);
+        let mut after = sketch(&["a", "c < b", "other"]).forest();
+        after.apply(Fact::Hnc(hnc::Fact::Quotas(["a", "other"].map(limits).to_vec())));
+        let note = released(&below, &after, &Outcome::default());
+        assert_eq!(
+            note.as_deref(),
+            Some("would no longer be limited by hierarchical quotas: c by a/q; c by b/q")
+        );
+        assert_eq!(released(&below, &forest, &Outcome::default()), None);
     }
 
     /// A copy in `b`, which is limited at `a` and by another quota that does not count it.

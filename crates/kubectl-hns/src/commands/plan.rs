@@ -21,7 +21,7 @@ use crate::{Failure, Terminal, user_rights};
 
 /// Show the effects of a change without making it.
 ///
-/// Lists all objects that would be created, updated, overwritten or deleted, all labels of namespaces that would
+/// Lists all objects of propagated kinds that would be created, updated, overwritten or deleted, all labels of namespaces that would
 /// change, and totals. Shows whether the change would be refused, with the code and the message; the exit code is 1 in
 /// that case. It is 0 if the change would be allowed, and also if it is unknown whether it would be. Nothing is written.
 #[derive(Debug, Args)]

@@ -77,7 +77,8 @@ fn answer(there: There, expected: Expected, above: Vec<Above>) -> ObjectExplanat
 
 #[test]
 fn each_answer_has_a_label_and_a_reason() {
-    let halted = || Expected::AsItIs(Untouched::Halted { at: "h".into(), condition: None });
+    let halted =
+        || Expected::AsItIs(Untouched::Halted { at: "h".into(), condition: None, follows_deletion: false });
     let comes = "the one in a is copied here, because its kind is in mode Propagate";
     let stops = "the one in a is not copied here, because its annotation propagate.hnc.x-k8s.io/none is true";
     let (yes, no) = (|| vec![above("a", true)], || vec![above("a", false)]);
@@ -130,7 +131,7 @@ fn what_is_not_copied_by_a_decision_needs_no_attention() {
     let withheld = |why| vec![Above { comes: Err(why), ..above("a", false) }];
     let role = || Withheld::OtherRole { role: "r".into(), there: Some("a".into()), here: None };
     let blocked = |why| Expected::AsItIs(why);
-    let halted = || blocked(Untouched::Halted { at: "h".into(), condition: None });
+    let halted = || blocked(Untouched::Halted { at: "h".into(), condition: None, follows_deletion: false });
     for (there, expected, above, needs) in [
         (There::Nothing, Expected::Nothing, withheld(Withheld::NotInTree), false),
         (There::Nothing, Expected::Nothing, withheld(Withheld::NotOptedIn), false),
@@ -154,7 +155,11 @@ fn a_conflict_and_a_halted_namespace_have_advice() {
         advice(Expected::Conflict("a".into())).as_deref(),
         Some("rename or delete one of the two objects")
     );
-    let halted = advice(Expected::AsItIs(Untouched::Halted { at: "h".into(), condition: None }));
+    let halted = advice(Expected::AsItIs(Untouched::Halted {
+        at: "h".into(),
+        condition: None,
+        follows_deletion: false,
+    }));
     assert!(halted.as_ref().is_some_and(|it| it.contains("describe h`")), "{halted:?}");
 }
 
