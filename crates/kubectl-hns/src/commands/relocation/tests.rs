@@ -1,4 +1,6 @@
-//! The steps for each situation, and the completion of a move.
+//! The steps for each situation.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::*;
 
@@ -100,32 +102,6 @@ fn rights_have_readable_names() {
             "delete subnamespaceanchors.hnc.x-k8s.io in o",
         ]
     );
-}
-
-fn depths(pairs: &[(&str, u64)]) -> Depths {
-    pairs.iter().map(|(name, depth)| ((*name).to_owned(), *depth)).collect()
-}
-
-#[test]
-fn a_move_is_complete_when_all_labels_are_right() {
-    let above = depths(&[("p", 0), ("root", 1)]);
-    let moved = ("n".to_owned(), depths(&[("n", 0), ("p", 1), ("root", 2)]));
-    let child = ("c".to_owned(), depths(&[("c", 0), ("n", 1), ("p", 2), ("root", 3)]));
-    assert_eq!(label_progress("n", &above, &[moved.clone(), child.clone()]), Progress::Done);
-    for late in [
-        ("c".to_owned(), depths(&[("c", 0), ("n", 1), ("p", 2)])),
-        ("c".to_owned(), depths(&[("c", 0), ("n", 1), ("p", 2), ("root", 2)])),
-        ("c".to_owned(), depths(&[("c", 0), ("n", 1), ("p", 2), ("root", 3), ("old", 2)])),
-    ] {
-        let seen = label_progress("n", &above, &[moved.clone(), late.clone()]);
-        assert_eq!(seen, Progress::Part(1, 2, "the tree labels of c".into()), "{late:?}");
-    }
-    assert!(
-        matches!(label_progress("n", &above, &[]), Progress::Part(0, 1, _)),
-        "without members there is no progress"
-    );
-    let lone = ("n".to_owned(), depths(&[("n", 0)]));
-    assert_eq!(label_progress("n", &Depths::new(), &[lone]), Progress::Done, "a root");
 }
 
 #[test]

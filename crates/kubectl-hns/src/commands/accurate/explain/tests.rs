@@ -1,3 +1,5 @@
+//! The text for each state of an object.
+
 use std::sync::Arc;
 
 use forest::accurate::{Fact as AccurateFact, Settings};

@@ -1,3 +1,5 @@
+//! What a tree spreads or loses, and what is in the way.
+
 use std::sync::Arc;
 
 use forest::{NamespaceFact, Version, accurate};

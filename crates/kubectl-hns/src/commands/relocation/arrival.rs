@@ -1,0 +1,234 @@
+//! Waits until a namespace is in its new place, with all below it and all copies.
+
+use std::collections::BTreeSet;
+
+use forest::Name;
+use hns_api::{labels, names};
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{DynamicObject, ListParams};
+
+use crate::commands::hierarchy::{self, stays};
+use crate::copies::Objects;
+use crate::failure::Problem;
+use crate::lines::printable;
+use crate::session::Session;
+use crate::structure::{self, Extent};
+use crate::wait::{Deadline, Progress, until};
+use crate::{Failure, Terminal};
+
+/// What is known of a namespace that has arrived with all below it.
+#[derive(Debug, Default)]
+pub(in crate::commands) struct Arrival {
+    /// What could not be checked, as notes for the user.
+    pub(in crate::commands) unchecked: Vec<String>,
+    /// The number of objects that are kept in the way of copies.
+    pub(in crate::commands) kept: usize,
+}
+
+/// Waits until the namespace and all namespaces below it are in place below `parent`, with all copies; `what` is what
+/// is waited for, as a noun.
+pub(in crate::commands) async fn wait_for_arrival(
+    session: &Session,
+    terminal: &Terminal,
+    (what, name, parent): (&str, &str, Option<&str>),
+    deadline: Deadline,
+) -> Result<Arrival, Failure> {
+    let shown_by = format!("describe {name}");
+    until(terminal, (what, &shown_by), deadline, async || progress(session, name, parent).await).await?;
+    let mut arrival = Arrival::default();
+    let right = format!("the copies in {name} and below");
+    until(terminal, (&right, &shown_by), deadline, async || {
+        copies(session, (name, parent), &mut arrival).await
+    })
+    .await?;
+    Ok(arrival)
+}
+
+/// The progress of the move below `parent`.
+async fn progress(session: &Session, name: &str, parent: Option<&str>) -> Result<Progress, Failure> {
+    let failed = |problem: Problem| {
+        Failure::because("the change is stored, but its progress cannot be read", &problem)
+    };
+    let api = session.all::<Namespace>();
+    if let Ok(namespace) = session.call(api.get_metadata(name)).await {
+        stays(name, &namespace.metadata)?;
+    }
+    let hierarchies = hierarchy::api(session, name);
+    let object = match session.call(hierarchies.get_opt(names::HIERARCHY_CONFIGURATION)).await {
+        Err(problem) if problem.is_forbidden() && rights_arrive(session, parent).await => {
+            return Ok(rights_missing(name));
+        }
+        found => found.map_err(failed)?,
+    };
+    let present = object.as_ref().map(hierarchy::spec).unwrap_or_default().parent;
+    if present.as_deref() != parent {
+        return Ok(Progress::missing(format!(
+            "the parent of {name} is {}",
+            present.as_deref().unwrap_or("none")
+        )));
+    }
+    if let Some(parent) = parent {
+        // There is nothing to wait for. A user who may not read the parent sees the condition that follows from it.
+        let above = session
+            .call(hierarchy::api(session, parent).get_opt(names::HIERARCHY_CONFIGURATION))
+            .await
+            .ok()
+            .flatten();
+        if let Some(message) = above.as_ref().and_then(halted) {
+            return Err(parent_is_halted(name, parent, &message));
+        }
+    }
+    let halted = object.as_ref().and_then(halted);
+    let above = match parent {
+        None => Depths::new(),
+        Some(parent) => match session.call(api.get_metadata(parent)).await {
+            Err(problem) if problem.is_not_found() => return Err(parent_is_missing(name, parent)),
+            found => depths(&found.map_err(failed)?.metadata),
+        },
+    };
+    if let Some(message) = halted {
+        return Ok(Progress::missing(format!("{name} is halted: {message}")));
+    }
+    let below = ListParams::default().labels(&labels::tree_label(name));
+    let members = match session.list_metadata(&api, &below).await {
+        Err(problem) if problem.is_forbidden() => match session.call(api.get_metadata(name)).await {
+            Err(problem) if problem.is_forbidden() && rights_arrive(session, parent).await => {
+                return Ok(rights_missing(name));
+            }
+            found => vec![found.map_err(failed)?],
+        },
+        other => other.map_err(failed)?,
+    };
+    let members: Vec<(String, Depths)> = members
+        .iter()
+        .map(|it| (it.metadata.name.clone().unwrap_or_default(), depths(&it.metadata)))
+        .collect();
+    Ok(label_progress(name, &above, &members))
+}
+
+fn rights_missing(name: &str) -> Progress {
+    Progress::missing(format!("your rights in {name}, which come from above"))
+}
+
+/// Whether the rights that the user has in the parent will arrive below it, with the other copies.
+async fn rights_arrive(session: &Session, parent: Option<&str>) -> bool {
+    let Some(parent) = parent else { return false };
+    let above = session.call(hierarchy::api(session, parent).get_opt(names::HIERARCHY_CONFIGURATION)).await;
+    above.is_ok_and(|above| above.as_ref().and_then(halted).is_none())
+}
+
+/// The message of the condition that halts the namespace of this `HierarchyConfiguration`.
+fn halted(hierarchy: &DynamicObject) -> Option<String> {
+    let mut conditions = hierarchy::conditions(hierarchy).iter();
+    let halts = conditions.find(|it| it["type"] == hns_api::conditions::ACTIVITIES_HALTED)?;
+    Some(halts["message"].as_str().unwrap_or_default().to_owned())
+}
+
+fn parent_is_halted(name: &str, parent: &str, message: &str) -> Failure {
+    Failure::new(format!(
+        "Error: {name} is below {parent}, but nothing is copied to it, because its parent {parent} is halted: {}",
+        printable(message)
+    ))
+    .with_hint(format!("`kubectl hns describe {parent}` shows the problem. When it is solved, {name} gets its copies."))
+}
+
+/// There is nothing to wait for: the parent can be created at any time.
+fn parent_is_missing(name: &str, parent: &str) -> Failure {
+    Failure::new(format!(
+        "Error: {name} is below {parent}, but is halted, because its parent {parent} does not exist"
+    ))
+    .with_hint(format!(
+        "Create {parent}, or set another parent: `kubectl hns set {name} --parent PARENT`, or --root."
+    ))
+}
+
+/// The depths by ancestor, from tree labels.
+type Depths = std::collections::BTreeMap<String, u64>;
+
+fn depths(metadata: &ObjectMeta) -> Depths {
+    let depth = |(key, value): (&String, &String)| {
+        Some((labels::tree_label_namespace(key)?.to_owned(), value.parse().ok()?))
+    };
+    metadata.labels.iter().flatten().filter_map(depth).collect()
+}
+
+/// Whether all members of the tree below `name` have exactly the labels of the ancestors in `above` and within the
+/// tree.
+fn label_progress(name: &str, above: &Depths, members: &[(String, Depths)]) -> Progress {
+    let inside: BTreeSet<&str> = members.iter().map(|(member, _)| &**member).collect();
+    let is_right = |(_, marks): &&(String, Depths)| {
+        let Some(own) = marks.get(name) else { return false };
+        let right = above.iter().all(|(ancestor, depth)| marks.get(ancestor) == Some(&(depth + own + 1)));
+        right && marks.keys().all(|it| above.contains_key(it) || inside.contains(&**it))
+    };
+    let done = members.iter().filter(is_right).count();
+    if !members.is_empty() && done == members.len() {
+        return Progress::Done;
+    }
+    let missing = members.iter().find(|it| !is_right(it)).map_or(name, |(member, _)| member);
+    Progress::Part(to_u64(done), to_u64(members.len().max(1)), format!("the tree labels of {missing}"))
+}
+
+/// The progress of the copies in the namespace and below. What the user may not read is omitted and noted, unless the right to read it
+/// will arrive from the parent, with the other copies.
+async fn copies(
+    session: &Session,
+    (name, parent): (&str, Option<&str>),
+    arrival: &mut Arrival,
+) -> Result<Progress, Failure> {
+    let structure = structure::read(session, Extent::Around(&[name.to_owned()])).await?;
+    let tree = BTreeSet::from_iter(below(&structure.forest(), name));
+    let objects = Objects::read(session, structure).await?;
+    *arrival = Arrival { unchecked: objects.notes_on_objects(), kept: objects.kept(&tree, None) };
+    match parent.and_then(|parent| objects.awaiting_rights(&tree, parent)) {
+        Some(place) => Ok(rights_missing(place)),
+        None => Ok(objects.progress(&tree, None)),
+    }
+}
+
+fn below(forest: &forest::Forest, name: &str) -> Vec<Name> {
+    let mut all = vec![Name::from(name)];
+    let mut next = 0;
+    while let Some(name) = all.get(next).cloned() {
+        next += 1;
+        let children = forest.children(&name).into_iter().filter(|child| !all.contains(child));
+        all.extend(children.collect::<Vec<_>>());
+    }
+    all
+}
+
+fn to_u64(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn depths(pairs: &[(&str, u64)]) -> Depths {
+        pairs.iter().map(|(name, depth)| ((*name).to_owned(), *depth)).collect()
+    }
+
+    #[test]
+    fn a_move_is_complete_when_all_labels_are_right() {
+        let above = depths(&[("p", 0), ("root", 1)]);
+        let moved = ("n".to_owned(), depths(&[("n", 0), ("p", 1), ("root", 2)]));
+        let child = ("c".to_owned(), depths(&[("c", 0), ("n", 1), ("p", 2), ("root", 3)]));
+        assert_eq!(label_progress("n", &above, &[moved.clone(), child.clone()]), Progress::Done);
+        for late in [
+            ("c".to_owned(), depths(&[("c", 0), ("n", 1), ("p", 2)])),
+            ("c".to_owned(), depths(&[("c", 0), ("n", 1), ("p", 2), ("root", 2)])),
+            ("c".to_owned(), depths(&[("c", 0), ("n", 1), ("p", 2), ("root", 3), ("old", 2)])),
+        ] {
+            let seen = label_progress("n", &above, &[moved.clone(), late.clone()]);
+            assert_eq!(seen, Progress::Part(1, 2, "the tree labels of c".into()), "{late:?}");
+        }
+        assert!(
+            matches!(label_progress("n", &above, &[]), Progress::Part(0, 1, _)),
+            "without members there is no progress"
+        );
+        let lone = ("n".to_owned(), depths(&[("n", 0)]));
+        assert_eq!(label_progress("n", &Depths::new(), &[lone]), Progress::Done, "a root");
+    }
+}
