@@ -79,7 +79,7 @@ async fn sub_namespaces_are_created_with_labels_and_deleted() {
     world
         .run("sub delete d-root")
         .await
-        .fails("Error: d-root is not a sub-namespace\nIt is a root namespace: ");
+        .fails("Error: d-root is not a sub-namespace\nIt is a root namespace.\nSub-namespaces of d-root: ");
     world.create_namespace("d-lone").await;
     let metadata = json!({ "name": "d-lone", "namespace": "d-root" });
     let form =

@@ -112,6 +112,7 @@ async fn what_is_refused_changes_nothing() {
             "Error: ar-from is not a sub-namespace\nIt cannot be made a sub-namespace of ar-to: namespace ar-from cannot be changed: ",
         ),
         ("sub graft ar-sub ar-to", "Error: ar-sub is a sub-namespace of ar-from, so it cannot be grafted\n"),
+        ("sub graft ar-sub ar-sub", "so it cannot be grafted\nIt cannot be made a sub-namespace of ar-sub: "),
         ("sub graft ar-from ar-to", "there are sub-namespaces under ar-from"),
         ("sub cut ar-from", "Error: ar-from is not a sub-namespace\n"),
         ("ns set-type hnc-system root", "is excluded, because hns runs in it, so it is in no hierarchy"),

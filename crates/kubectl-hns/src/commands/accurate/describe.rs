@@ -31,6 +31,8 @@ const NAMESPACE: &str = "accurate";
 const DEPLOYMENT: &str = "accurate-controller-manager";
 
 /// Show the type, parent, template, children and propagated objects of a namespace.
+///
+/// As in Accurate, the number of children is shown for roots only, and that of instances for templates only.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The namespace.
@@ -106,6 +108,10 @@ fn notes(
     settings: Option<&forest::Settings>,
     (has_parent, is_above): (bool, bool),
 ) -> Vec<String> {
+    let unmanaged = |name: &str| settings.and_then(|it| it.unmanaged(name));
+    let above = place.parent.as_deref().map(|it| (it, "parent"));
+    let above = above.or(place.template.as_deref().map(|it| (it, "template")));
+    let excluded = above.and_then(|(above, what)| Some((above, what, unmanaged(above)?)));
     let has_edges = place.parent.is_some() || place.template.is_some() || is_above;
     let ending = place.is_ending.then(|| format!("{name} is being deleted"));
     let on_edges = match (&place.parent, &place.template) {
@@ -115,11 +121,13 @@ fn notes(
         (Some(parent), _) if !has_parent => Some(format!(
             "{parent}, the parent of {name}, does not exist, so nothing is copied to {name}; `kubectl accurate doctor` says what to do"
         )),
+        _ if let Some((above, what, why)) = excluded => {
+            Some(format!("{above}, the {what} of {name}, {why}, so nothing is copied to {name}"))
+        }
         (Some(_), Some(template)) => Some(without_effect(name, template)),
         _ => None,
     };
-    let is_managed = settings.is_none_or(|it| it.is_managed(name));
-    let on_edges = on_edges.filter(|_| is_managed);
+    let on_edges = on_edges.filter(|_| unmanaged(name).is_none());
     [note_on_place(name, place, settings), on_edges, ending].into_iter().flatten().collect()
 }
 
@@ -323,6 +331,10 @@ mod tests {
             ("n", "p", "t", false, false, &[missing]),
             ("n", "p", "t", true, false, &[idle]),
             ("out", "p", "t", true, false, &["namespace out is excluded"]),
+            ("n", "out", "t", true, false, &["out, the parent of n, is excluded by"]),
+            ("n", "out", "", false, false, &["out, the parent of n, does not exist"]),
+            ("n", "", "out", false, false, &["out, the template of n, is excluded by"]),
+            ("n", "p", "out", true, false, &["out, the template of n, has no effect"]),
         ] {
             let some = |text: &str| Some(text.to_owned()).filter(|it| !it.is_empty());
             let place =

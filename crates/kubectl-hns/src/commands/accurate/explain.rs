@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use self::chain::Chain;
 use super::{describe, without_effect};
-use crate::commands::doctor::accurate::reason;
+use crate::commands::doctor::accurate::reason_in;
 use crate::configured_kinds;
 use crate::failure::Done;
 use crate::format::{Format, render};
@@ -196,8 +196,7 @@ fn judged(
         return (state, format!("{namespace} {why}, so nothing is copied to it"), None);
     }
     if let Some(frozen) = frozen(forest, namespace) {
-        let has_both = idle_template(forest, namespace).is_some();
-        let (why, hint) = reason(&frozen, (namespace, forest.accurate_edge(namespace), has_both));
+        let (why, hint) = reason_in(forest, namespace, &frozen);
         let place = if frozen == Frozen::Cycle { path.join(", ") } else { namespace.to_string() };
         return (state, format!("nothing is copied to {place}, because {why}"), Some(hint));
     }

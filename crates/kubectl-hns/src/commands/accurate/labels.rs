@@ -91,7 +91,12 @@ pub(super) fn in_no_hierarchy(namespace: &str, why: &Unmanaged) -> String {
 
 /// No webhook judges requests about excluded namespaces, and the label would have no effect.
 pub(super) async fn refuse_excluded(session: &Session, namespace: &str) -> Done {
-    match excluded(session, namespace).await {
+    refuse_unmanaged(&published::settings(session).await.0, namespace)
+}
+
+/// The same with these settings.
+pub(super) fn refuse_unmanaged(settings: &Settings, namespace: &str) -> Done {
+    match settings.unmanaged(namespace) {
         Some(why) => Err(Failure::new(format!("Error: {}", in_no_hierarchy(namespace, &why)))),
         None => Ok(()),
     }

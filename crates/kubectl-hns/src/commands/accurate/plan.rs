@@ -160,21 +160,23 @@ async fn delete(arguments: &sub::Delete, session: &Session) -> Result<Change, Fa
     Ok(Change {
         lines: vec![format!("SubNamespace {parent}/{name} would be deleted")],
         intents: vec![deleted(&parent, name)],
+        notes: arguments.keeps(session, &parent).await.into_iter().collect(),
         namespaces: vec![name.clone(), parent],
-        notes: arguments.keeps(session).await.into_iter().collect(),
     })
 }
 
 async fn move_to(arguments: &relocation::Move, session: &Session) -> Result<Change, Failure> {
     let relocation::Move { namespace: name, parent: to, leave_original } = arguments;
-    let place = relocation::to_move(session, name).await?;
+    let (place, settings) = relocation::to_move(session, name).await?;
     let from = relocation::parent_of(session, &place, (name, to)).await?;
     let earlier = relocation::unfinished(&place, Some(to)).filter(|_| !leave_original);
+    relocation::refuse_to_release(&settings, name, earlier)?;
     let mut change = Change { namespaces: vec![name.clone(), to.clone(), from.clone()], ..Change::default() };
     if from == *to {
         change.lines.push(format!("The parent of {name} is already {to}; unchanged"));
     } else {
         let (spec, original) = relocation::forms_to_move(arguments, session, &from).await?;
+        relocation::refuse_to_release(&settings, name, original.as_ref())?;
         let next = relocation::moved(place.clone(), name, (&from, to), original.as_ref())?;
         change.lines.push(would_have(name, "parent", Some(&from), Some(to)));
         change.intents.extend(labelled(name, &place, &next));
@@ -187,10 +189,12 @@ async fn move_to(arguments: &relocation::Move, session: &Session) -> Result<Chan
 
 async fn graft(arguments: &relocation::Graft, session: &Session) -> Result<Change, Failure> {
     let relocation::Graft { namespace: name, parent: to } = arguments;
-    let place = relocation::to_move(session, name).await?;
-    let next = relocation::grafted(&place, name, to)?;
+    let (place, settings) = relocation::to_move(session, name).await?;
+    let next = relocation::to_graft(session, &place, (name, to)).await?;
     let exists = forms::get(session, to, name).await?.is_some();
-    let earlier = relocation::unfinished(&place, Some(to)).map(|earlier| deleted(&earlier.namespace, name));
+    let earlier = relocation::unfinished(&place, Some(to));
+    relocation::refuse_to_release(&settings, name, earlier)?;
+    let earlier = earlier.map(|earlier| deleted(&earlier.namespace, name));
     let form = (!exists).then(|| created(to, name, &SubNamespaceSpec::default()));
     let labels = labelled(name, &place, &next);
     let line = if labels.is_none() && form.is_none() {
@@ -208,8 +212,10 @@ async fn graft(arguments: &relocation::Graft, session: &Session) -> Result<Chang
 
 async fn cut(arguments: &relocation::Cut, session: &Session) -> Result<Change, Failure> {
     let name = &arguments.namespace;
-    let place = relocation::to_move(session, name).await?;
-    let earlier = relocation::unfinished(&place, None).map(|earlier| deleted(&earlier.namespace, name));
+    let (place, settings) = relocation::to_move(session, name).await?;
+    let earlier = relocation::unfinished(&place, None);
+    relocation::refuse_to_release(&settings, name, earlier)?;
+    let earlier = earlier.map(|earlier| deleted(&earlier.namespace, name));
     let mut change = Change {
         namespaces: vec![name.clone()],
         lines: vec![format!("{name} would be a root namespace")],
@@ -217,6 +223,7 @@ async fn cut(arguments: &relocation::Cut, session: &Session) -> Result<Change, F
     };
     if let Some(from) = &place.parent {
         let original = relocation::original(from, forms::get(session, from, name).await?.as_ref());
+        relocation::refuse_to_release(&settings, name, original.as_ref())?;
         let next = relocation::cut_off(place.clone(), name, from, original.as_ref())?;
         change.namespaces.push(from.clone());
         change.intents.extend(labelled(name, &place, &next));

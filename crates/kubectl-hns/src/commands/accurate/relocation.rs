@@ -6,6 +6,7 @@
 //! interruption at any point nothing is lost, and the same command goes on from there.
 
 use clap::Args;
+use forest::Settings;
 use hns_api::accurate::labels::TYPE_ROOT;
 use hns_api::accurate::{GROUP, SubNamespace, SubNamespaceSpec};
 
@@ -14,7 +15,7 @@ use super::{forms, labels, no_sub_namespace};
 use crate::failure::Done;
 use crate::session::Session;
 use crate::user_rights::{self, Right};
-use crate::{Failure, Terminal};
+use crate::{Failure, Terminal, published};
 
 /// Move a sub-namespace, and everything below it, below another parent.
 ///
@@ -61,10 +62,11 @@ pub(crate) struct Cut {
 
 pub(crate) async fn move_to(arguments: &Move, session: &Session, terminal: &Terminal) -> Done {
     let Move { namespace: name, parent: to, leave_original } = arguments;
-    let place = to_move(session, name).await?;
+    let (place, settings) = to_move(session, name).await?;
     let from = parent_of(session, &place, (name, to)).await?;
     if let Some(earlier) = unfinished(&place, Some(to)) {
         let earlier = (!leave_original).then_some(earlier);
+        refuse_to_release(&settings, name, earlier)?;
         let is_deleted = finish((session, terminal), name, earlier).await.map_err(Failure::resumable)?;
         if let Some(earlier) = earlier.filter(|_| is_deleted) {
             terminal.line(&deleted(&earlier.namespace, name));
@@ -75,6 +77,7 @@ pub(crate) async fn move_to(arguments: &Move, session: &Session, terminal: &Term
         return Ok(());
     }
     let (spec, original) = forms_to_move(arguments, session, &from).await?;
+    refuse_to_release(&settings, name, original.as_ref())?;
     let mut rights = vec![Right::namespace("update", name)];
     rights.extend(spec.is_some().then(|| Right::of_form("create", to, "")));
     rights.extend(original.is_some().then(|| Right::of_form("delete", &from, name)));
@@ -99,8 +102,9 @@ pub(crate) async fn move_to(arguments: &Move, session: &Session, terminal: &Term
 
 pub(crate) async fn graft(arguments: &Graft, session: &Session, terminal: &Terminal) -> Done {
     let Graft { namespace: name, parent: to } = arguments;
-    let place = to_move(session, name).await?;
+    let (place, settings) = to_move(session, name).await?;
     let earlier = unfinished(&place, Some(to)).cloned();
+    refuse_to_release(&settings, name, earlier.as_ref())?;
     if let Some(earlier) = &earlier {
         finish((session, terminal), name, Some(earlier)).await.map_err(Failure::resumable)?;
     }
@@ -109,7 +113,7 @@ pub(crate) async fn graft(arguments: &Graft, session: &Session, terminal: &Termi
     let exists = forms::get(session, to, name).await?.is_some();
     rights.extend((!exists).then(|| Right::of_form("create", to, "")));
     // An interrupted command of Accurate may have set the parent already.
-    next(place)?;
+    to_graft(session, &place, (name, to)).await?;
     user_rights::require(session, &rights).await?;
     place::change(session, name, Mode::DryRun, next).await?;
     let is_new = forms::ensure((session, terminal), to, name, &SubNamespaceSpec::default()).await?;
@@ -124,8 +128,9 @@ pub(crate) async fn graft(arguments: &Graft, session: &Session, terminal: &Termi
 
 pub(crate) async fn cut(arguments: &Cut, session: &Session, terminal: &Terminal) -> Done {
     let name = &arguments.namespace;
-    let place = to_move(session, name).await?;
+    let (place, settings) = to_move(session, name).await?;
     let earlier = unfinished(&place, None);
+    refuse_to_release(&settings, name, earlier)?;
     let Some(from) = &place.parent else {
         let Some(earlier) = earlier else { return Err(not_to_cut(&place, name)) };
         terminal.line(&format!("cut {name} as a root namespace"));
@@ -135,6 +140,7 @@ pub(crate) async fn cut(arguments: &Cut, session: &Session, terminal: &Terminal)
         finish((session, terminal), name, Some(earlier)).await.map_err(Failure::resumable)?;
     }
     let original = original(from, forms::get(session, from, name).await?.as_ref());
+    refuse_to_release(&settings, name, original.as_ref())?;
     let mut rights = vec![Right::namespace("update", name)];
     rights.extend(original.is_some().then(|| Right::of_form("delete", from, name)));
     user_rights::require(session, &rights).await?;
@@ -146,11 +152,23 @@ pub(crate) async fn cut(arguments: &Cut, session: &Session, terminal: &Terminal)
     Ok(())
 }
 
-/// The place of a namespace that is to be moved. An excluded one is in no tree, whatever its labels say.
-pub(super) async fn to_move(session: &Session, name: &str) -> Result<Place, Failure> {
+/// The place of a namespace that is to be moved, and the settings. An excluded one is in no tree, whatever its labels say.
+pub(super) async fn to_move(session: &Session, name: &str) -> Result<(Place, Settings), Failure> {
     let place = place::to_move(session, name).await?;
-    labels::refuse_excluded(session, name).await?;
-    Ok(place)
+    let (settings, _) = published::settings(session).await;
+    labels::refuse_unmanaged(&settings, name)?;
+    Ok((place, settings))
+}
+
+/// Fails if the `SubNamespace` that is to be deleted is in an excluded namespace. The controller does not update its status there, for
+/// which the deletion would wait in vain.
+pub(super) fn refuse_to_release(settings: &Settings, name: &str, original: Option<&Original>) -> Done {
+    let Some(Original { namespace, .. }) = original else { return Ok(()) };
+    let Some(why) = settings.unmanaged(namespace) else { return Ok(()) };
+    Err(Failure::new(format!(
+        "Error: namespace {namespace} {why}, so {name} cannot leave its SubNamespace {namespace}/{name}"
+    ))
+    .with_hint(format!("Include {namespace} again in the settings first.")))
 }
 
 /// The parent of a sub-namespace that is to be moved.
@@ -238,9 +256,20 @@ pub(super) fn grafted(place: &Place, name: &str, to: &str) -> Result<Place, Fail
     match place.parent.as_deref().filter(|parent| *parent != to) {
         Some(parent) => Err(Failure::new(format!(
             "Error: {name} is a sub-namespace of {parent}, so it cannot be grafted"
-        ))
-        .with_hint(format!("To move it, use `kubectl accurate sub move {name} {to}`."))),
+        ))),
         None => Ok(Place { parent: Some(to.to_owned()), is_in_hnc: place.is_in_hnc, ..Place::default() }),
+    }
+}
+
+/// The same; the failure says how the namespace comes there, or why it cannot.
+pub(super) async fn to_graft(
+    session: &Session,
+    place: &Place,
+    (name, to): (&str, &str),
+) -> Result<Place, Failure> {
+    match grafted(place, name, to) {
+        Err(failure) => Err(failure.with_hint(way_below(session, place, (name, to)).await)),
+        next => next,
     }
 }
 
@@ -368,6 +397,18 @@ mod tests {
         assert_eq!(
             way(("move", "n", "p"), Some(&refused)),
             "It cannot be made a sub-namespace of p: namespace n cannot be changed: there are sub-namespaces under n."
+        );
+    }
+
+    #[test]
+    fn no_sub_namespace_in_an_excluded_namespace_is_given_up() {
+        let settings = Settings::new("home", ["out"], ".*").unwrap();
+        let refuse = |original: Option<&Original>| refuse_to_release(&settings, "n", original);
+        assert_eq!((refuse(None), refuse(Some(&of("in")))), (Ok(()), Ok(())));
+        let failure = refuse(Some(&of("out"))).unwrap_err();
+        assert_eq!(
+            failure.text,
+            "Error: namespace out is excluded by excludedNamespaces in the settings of hns, so n cannot leave its SubNamespace out/n"
         );
     }
 

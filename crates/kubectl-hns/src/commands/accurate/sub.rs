@@ -158,7 +158,7 @@ impl Delete {
         }
         labels::refuse_excluded(session, name).await?;
         let hint = if place.kind.as_deref() == Some(TYPE_ROOT) {
-            format!("It is a root namespace: `kubectl delete namespace {name}` deletes it.")
+            of_root(name, &Box::pin(refusals::despite_children(session, name)).await)
         } else {
             "`kubectl accurate list` shows the sub-namespaces of all roots.".to_owned()
         };
@@ -167,11 +167,21 @@ impl Delete {
     }
 
     /// A note if the namespace stays without its `SubNamespace`.
-    pub(super) async fn keeps(&self, session: &Session) -> Option<String> {
-        let name = &self.name;
-        let why = labels::excluded(session, name).await?;
-        Some(format!("namespace {name} stays: it {why}, so the SubNamespace does not own it"))
+    pub(super) async fn keeps(&self, session: &Session, parent: &str) -> Option<String> {
+        stays(&published::settings(session).await.0, (parent, &self.name))
     }
+}
+
+/// A note if the settings exclude the namespace or its parent: the controller deletes no namespace with its `SubNamespace` then.
+fn stays(settings: &forest::Settings, (parent, name): (&str, &str)) -> Option<String> {
+    if let Some(why) = settings.unmanaged(name) {
+        return Some(format!("namespace {name} stays: it {why}, so the SubNamespace does not own it"));
+    }
+    let why = settings.unmanaged(parent)?;
+    Some(format!(
+        "namespace {name} stays: its parent {parent} {why}, so no namespace is deleted with a SubNamespace there. \
+         `kubectl delete namespace {name}` deletes it"
+    ))
 }
 
 /// The failure with the `SubNamespaces` of that name, to which no namespace belongs: those of the cluster or, for a user who may not list
@@ -189,6 +199,15 @@ async fn with_forms(failure: Failure, session: &Session, name: &str) -> Failure 
             "SubNamespace {parent}/{name} owns no namespace: `kubectl delete subnamespaces.{GROUP} {name} -n {parent}` deletes it."
         ))
     })
+}
+
+/// How to delete a root; `first` is what to do about the namespaces below it, if there are any.
+fn of_root(name: &str, first: &str) -> String {
+    let command = format!("`kubectl delete namespace {name}` deletes it.");
+    if first.is_empty() {
+        return format!("It is a root namespace: {command}");
+    }
+    format!("It is a root namespace.\n{first}\nThen {command}")
 }
 
 /// The failure of a deletion where there is no `SubNamespace`.
@@ -229,7 +248,7 @@ pub(crate) async fn delete(arguments: &Delete, session: &Session, terminal: &Ter
     let deleted = session.call(forms.delete(name, &DeleteParams::default())).await;
     let Err(problem) = deleted else {
         terminal.line(&format!("deleted SubNamespace {parent}/{name}"));
-        if let Some(note) = arguments.keeps(session).await {
+        if let Some(note) = arguments.keeps(session, &parent).await {
             terminal.note(&note);
         }
         return Ok(());
@@ -272,6 +291,33 @@ mod tests {
             let found = without_effect(&spec, &settings);
             assert_eq!(found.len(), wanted.len(), "{found:?}");
             assert!(found.iter().zip(wanted).all(|(note, part)| note.contains(part)), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_root_is_deleted_after_its_sub_namespaces() {
+        for (first, wanted) in [
+            ("", "It is a root namespace: `kubectl delete namespace r` deletes it."),
+            (
+                "Sub-namespaces of r: s. Delete them first.",
+                "It is a root namespace.\nSub-namespaces of r: s. Delete them first.\nThen `kubectl delete namespace r` deletes it.",
+            ),
+        ] {
+            assert_eq!(of_root("r", first), wanted);
+        }
+    }
+
+    #[test]
+    fn a_namespace_stays_if_it_or_its_parent_is_excluded() {
+        let settings = forest::Settings::new("home", ["out"], ".*").unwrap();
+        for (parent, name, wanted) in [
+            ("p", "n", None),
+            ("p", "out", Some("namespace out stays: it is excluded by excludedNamespaces")),
+            ("out", "n", Some("namespace n stays: its parent out is excluded by excludedNamespaces")),
+        ] {
+            let note = stays(&settings, (parent, name));
+            assert_eq!(note.is_some(), wanted.is_some(), "{note:?}");
+            assert!(note.unwrap_or_default().starts_with(wanted.unwrap_or_default()), "{parent}/{name}");
         }
     }
 

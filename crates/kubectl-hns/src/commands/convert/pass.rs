@@ -100,6 +100,7 @@ async fn read(
     let forms = trees.forms.into_iter().map(|(parent, form)| (parent, form.name)).collect();
     let anchors = anchors.into_iter().map(place).collect();
     let tree = Tree::read(&Cluster { namespaces: &namespaces, forms, anchors }, root)?;
+    tree.refuse_excluded(trees.forest.settings())?;
     Ok((tree, namespaces))
 }
 

@@ -10,10 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE, TYPE_ROOT, TYPE_TEMPLATE};
 use hns_api::annotations::SUBNAMESPACE_OF;
 
-use forest::{Name, NamespaceFact};
+use forest::{Name, NamespaceFact, Settings};
 
 use crate::Failure;
 use crate::commands::hierarchy;
+use crate::failure::Done;
 
 /// A namespace below another, in either hierarchy, with that parent.
 type Place = (Name, Name);
@@ -119,6 +120,18 @@ impl Tree {
         }
         tree.has_no_templates(cluster)?;
         Ok(tree)
+    }
+
+    /// Fails if a namespace is excluded: it would be in HNC's hierarchy as little as it is in Accurate's.
+    pub(super) fn refuse_excluded(&self, settings: &Settings) -> Done {
+        let Some((name, why)) = self.names().find_map(|name| Some((name, settings.unmanaged(name)?))) else {
+            return Ok(());
+        };
+        let root = &self.root;
+        Err(Failure::new(format!(
+            "Error: namespace {name} {why}, so it is in no hierarchy, and the tree of {root} cannot be converted"
+        ))
+        .with_hint(format!("Include {name} again in the settings first.")))
     }
 
     fn has_no_templates(&self, cluster: &Cluster<'_>) -> Result<(), Failure> {
@@ -273,6 +286,24 @@ mod tests {
         assert_eq!(read(&passed, &all, &[("r", "s")], "r").unwrap(), "-r/s +r/u +s/t -s/t");
         let left = read(&passed, &all[1..], &[("r", "s"), ("r", "u"), ("s", "t")], "r");
         assert_eq!(left.unwrap(), "-s/t");
+    }
+
+    #[test]
+    fn a_tree_with_an_excluded_namespace_is_refused() {
+        let namespaces = namespaces(&["r =root", "s ^r", "t ^s", "other"]);
+        let cluster = Cluster { namespaces: &namespaces, forms: pairs(&[]), anchors: pairs(&[]) };
+        let tree = Tree::read(&cluster, "r").unwrap();
+        for (excluded, pattern, wanted) in [
+            (&["other"][..], ".*", None),
+            (&["r"], ".*", Some("namespace r is excluded by excludedNamespaces")),
+            (&["s"], ".*", Some("namespace s is excluded by excludedNamespaces")),
+            (&[], "[^t]", Some("namespace t is excluded, because it does not match includedNamespaceRegex")),
+        ] {
+            let refused = tree.refuse_excluded(&Settings::new("home", excluded, pattern).unwrap()).err();
+            assert_eq!(refused.is_some(), wanted.is_some(), "{refused:?}");
+            let text = refused.map(|it| it.text).unwrap_or_default();
+            assert!(text.contains(wanted.unwrap_or_default()), "{text}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use forest::accurate::SubNamespaceFact;
 use forest::accurate::why::{Frozen, frozen, idle_template};
-use forest::{EdgeKind, Forest};
+use forest::{EdgeKind, Forest, Unmanaged};
 use hns_api::accurate::GROUP;
 use hns_api::accurate::SubNamespace;
 use hns_api::accurate::annotations::MOVED_FROM;
@@ -105,7 +105,7 @@ fn misplaced(forest: &Forest) -> Vec<Finding> {
     for name in forest.names().filter(|name| forest.is_in_accurate(name)) {
         let Some(why) = frozen(forest, name) else { continue };
         let has_both = idle_template(forest, name).is_some();
-        let (why, hint) = reason(&why, (name, forest.accurate_edge(name), has_both));
+        let (why, hint) = reason_in(forest, name, &why);
         reasons.entry((why, has_both)).or_insert_with(|| (hint, Vec::new())).1.push(name.to_string());
     }
     let finding = |((why, _), (hint, names)): ((String, bool), (String, Vec<String>))| {
@@ -124,12 +124,25 @@ fn idle(forest: &Forest) -> Vec<Finding> {
     reached.filter_map(finding).collect()
 }
 
+/// Why nothing is copied to this namespace of the forest, and what to do.
+pub(crate) fn reason_in(forest: &Forest, namespace: &str, why: &Frozen) -> (String, String) {
+    let edge = forest.accurate_edge(namespace);
+    if let Frozen::NotLeading(_, above) = why
+        && let Some(excluded) = forest.shared_settings().unmanaged(above)
+    {
+        let what = if edge == Some(EdgeKind::Template) { "template" } else { "parent" };
+        let hint = match excluded {
+            Unmanaged::Own => format!("Choose another {what} for {namespace}."),
+            _ => format!("Include {above} again in the settings of hns."),
+        };
+        return (format!("{above}, the {what}, {excluded}"), hint);
+    }
+    reason(why, (namespace, edge, idle_template(forest, namespace).is_some()))
+}
+
 /// Why nothing is copied to a namespace with this edge to the one above it, and what to do. One with `has_both` has a template label beside
 /// its parent: while what they name is missing, only a request that removes both is allowed.
-pub(crate) fn reason(
-    why: &Frozen,
-    (namespace, edge, has_both): (&str, Option<EdgeKind>, bool),
-) -> (String, String) {
+fn reason(why: &Frozen, (namespace, edge, has_both): (&str, Option<EdgeKind>, bool)) -> (String, String) {
     let (what, cut) = match edge {
         _ if has_both => {
             let command =
@@ -306,6 +319,36 @@ mod tests {
         let found = misplaced(&forest);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].text.starts_with("nothing is copied to h1: h1 is in a hierarchy"), "{found:?}");
+    }
+
+    #[test]
+    fn below_an_excluded_namespace_the_settings_are_the_reason() {
+        let mut structure = sketch(&["out", "home", "s", "i", "o"]);
+        for (name, label) in [
+            ("out", (TYPE, TYPE_ROOT)),
+            ("s", (PARENT, "out")),
+            ("i", (TEMPLATE, "out")),
+            ("o", (PARENT, "home")),
+        ] {
+            structure.namespaces.get_mut(name).unwrap().labels = [label].into_iter().collect();
+        }
+        let settings = forest::Settings::new("home", ["out"], ".*").unwrap();
+        let empty = Forest::unconfigured(std::sync::Arc::new(settings));
+        let forest = structure.put_into(empty.with_accurate(std::sync::Arc::default()));
+        let excluded = "is excluded by excludedNamespaces in the settings of hns";
+        let include = "Include out again in the settings of hns.";
+        for (name, why, hint) in [
+            ("s", format!("out, the parent, {excluded}"), include),
+            ("i", format!("out, the template, {excluded}"), include),
+            (
+                "o",
+                "home, the parent, is excluded, because hns runs in it".to_owned(),
+                "Choose another parent for o.",
+            ),
+        ] {
+            let found = reason_in(&forest, name, &frozen(&forest, name).unwrap());
+            assert_eq!(found, (why, hint.to_owned()));
+        }
     }
 
     #[test]
