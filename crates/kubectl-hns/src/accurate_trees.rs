@@ -56,7 +56,8 @@ pub(crate) async fn is_in<'a>(session: &Session, label: impl Fn(&str) -> Option<
     is_labelled(label) && matches!(published::accurate(session).await, Ok(Some(_)))
 }
 
-fn is_labelled<'a>(label: impl Fn(&str) -> Option<&'a str>) -> bool {
+/// Whether labels say so.
+pub(crate) fn is_labelled<'a>(label: impl Fn(&str) -> Option<&'a str>) -> bool {
     [PARENT, TEMPLATE, TYPE].iter().any(|key| label(key).is_some_and(|it| !it.is_empty()))
 }
 

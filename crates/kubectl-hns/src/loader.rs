@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use forest::exclusion::SECRET_TYPES;
+use forest::exclusion::{SECRET_TYPES, field_selector};
 use forest::hnc;
 use forest::{Fact, Forest, Kind, KindId, KindSettings, Mode, Name, ObjectFact, Settings, Stream, accurate};
 use futures::StreamExt;
@@ -284,10 +284,9 @@ impl<'a> Reader<'a> {
     async fn read(&self, within: Option<&str>) -> Result<Vec<ObjectFact>, Problem> {
         let named: Vec<String> =
             self.name.map(|name| format!("metadata.name={}", field_value(name))).into_iter().collect();
-        let is_secret = self.kind.group.is_empty() && self.kind.kind == "Secret";
-        let others = SECRET_TYPES.map(|it| format!("type!={it}"));
-        let fields = named.iter().cloned().chain(others.into_iter().filter(|_| is_secret));
-        let mut facts = self.list(within, fields.collect(), None).await?;
+        let others = field_selector(self.kind);
+        let is_secret = others.is_some();
+        let mut facts = self.list(within, named.iter().cloned().chain(others).collect(), None).await?;
         if is_secret && !named.is_empty() {
             for secret_type in SECRET_TYPES {
                 let fields = named.iter().cloned().chain([format!("type={secret_type}")]);

@@ -125,15 +125,13 @@ impl Structure {
             || self.namespaces.values().any(|it| has_place(it) && is_gone(&it.name))
     }
 
-    /// Adds the anchors of all subnamespaces, where none could be listed.
-    fn presume_anchors(&mut self) {
-        let of = |it: &NamespaceFact| it.annotations.get(annotations::SUBNAMESPACE_OF).map(Name::from);
-        let subnamespaces = self.namespaces.values().filter(|it| self.is_subnamespace(&it.name));
-        let anchor = |name: &Name| {
-            let state = Some(hns_api::anchor_states::OK.into());
-            AnchorFact { name: name.clone(), state, ..AnchorFact::default() }
+    /// Adds the anchors of subnamespaces in the parents whose anchors the user may not read.
+    fn presume_anchors(&mut self, is_unread: impl Fn(&str) -> bool) {
+        let of = |it: &NamespaceFact| {
+            let parent = it.annotations.get(annotations::SUBNAMESPACE_OF)?;
+            (!parent.is_empty() && is_unread(parent)).then(|| (parent.into(), presumed_anchor(&it.name)))
         };
-        self.anchors = subnamespaces.filter_map(|it| Some((of(it)?, anchor(&it.name)))).collect();
+        self.anchors.extend(self.namespaces.values().filter_map(of));
     }
 
     /// Whether the last of these namespaces, each the parent of the one before, may have a parent that could not be read: neither its
@@ -186,6 +184,11 @@ impl Structure {
         forest.apply(Fact::Hnc(hnc::Fact::Anchors(self.anchors.clone())));
         forest
     }
+}
+
+/// An anchor that the user may not read, as that of an existing subnamespace.
+pub(crate) fn presumed_anchor(name: &Name) -> AnchorFact {
+    AnchorFact { name: name.clone(), state: Some(hns_api::anchor_states::OK.into()), ..AnchorFact::default() }
 }
 
 /// The default settings of an installation.
@@ -261,7 +264,7 @@ pub(crate) async fn read_with_anchors(session: &Session, extent: Extent<'_>) -> 
     if structure.is_whole && !add_anchors(session, &mut structure).await? {
         let note = "you may not list subnamespaceanchors in the whole cluster; they are omitted";
         structure.notes.push(note.into());
-        structure.presume_anchors();
+        structure.presume_anchors(|_| true);
     }
     Ok(structure)
 }

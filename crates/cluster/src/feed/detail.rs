@@ -4,7 +4,7 @@
 //! metadata; copies, which are compared, are listed once more in full; the content of a source is read when it is
 //! copied.
 
-use forest::exclusion::SECRET_TYPES;
+use forest::exclusion;
 use forest::{Kind, Mode};
 use futures::future::ready;
 use futures::stream::{self, BoxStream};
@@ -81,11 +81,10 @@ pub(super) fn watched(client: &Client, kind: &Kind, detail: Detail, copies: &[St
 /// The selection of objects of a kind: all, except Secrets of the types that are never propagated, which can be
 /// numerous.
 fn selected(kind: &Kind) -> Config {
-    if kind.group.is_empty() && kind.kind == "Secret" {
-        let others = SECRET_TYPES.map(|it| format!("type!={it}"));
-        return everything().fields(&others.join(","));
+    match exclusion::field_selector(kind) {
+        Some(selector) => everything().fields(&selector),
+        None => everything(),
     }
-    everything()
 }
 
 /// All objects, in pages that fit into memory.

@@ -30,6 +30,12 @@ pub struct Traits<'a> {
 /// The types of Secrets that belong to an owner in their own namespace. Watches exclude them with a field selector.
 pub const SECRET_TYPES: [&str; 2] = ["helm.sh/release.v1", "kubernetes.io/service-account-token"];
 
+/// The field selector of all objects of a kind, except Secrets of those types; `None` if that is all.
+pub fn field_selector(kind: &Kind) -> Option<String> {
+    let is_secret = kind.group.is_empty() && kind.kind == "Secret";
+    is_secret.then(|| SECRET_TYPES.map(|it| format!("type!={it}")).join(","))
+}
+
 /// Why Secrets of this type are never propagated, if so.
 pub fn type_of_secret(type_: &str) -> Option<String> {
     let is_bound = SECRET_TYPES.contains(&type_);

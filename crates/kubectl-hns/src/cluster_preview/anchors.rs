@@ -2,15 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use forest::{AnchorFact, Name};
+use forest::Name;
 use futures::future::join_all;
-use hns_api::anchor_states;
 use hns_cluster::api::Api;
 use hns_cluster::ingest;
 use kube::api::DynamicObject;
 
 use crate::session::{AT_ONCE, Session};
-use crate::structure::{self, Structure};
+use crate::structure::{self, Structure, presumed_anchor};
 
 /// Adds the anchor of `child` in `parent`, and those of namespaces from `child` on that cannot be read. If the user may not get the
 /// anchor in `parent`, which is named, it is taken to exist: the API server says if it does not.
@@ -31,9 +30,7 @@ pub(crate) async fn add_unlisted(
             match found {
                 Ok(Some(anchor)) => structure.anchors.push(ingest::anchor(anchor)),
                 Err(problem) if problem.is_forbidden() && Some(pair) == named.as_ref() => {
-                    let (parent, name) = pair.clone();
-                    let state = Some(anchor_states::OK.into());
-                    structure.anchors.push((parent, AnchorFact { name, state, ..AnchorFact::default() }));
+                    structure.anchors.push((pair.0.clone(), presumed_anchor(&pair.1)));
                 }
                 _ => {}
             }
@@ -53,6 +50,8 @@ fn unlisted(structure: &Structure, named: Option<&(Name, Name)>, child: &str) ->
 
 #[cfg(test)]
 mod tests {
+    use forest::AnchorFact;
+
     use super::*;
     use crate::structure::tests::sketch;
 

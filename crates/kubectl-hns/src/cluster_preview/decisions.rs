@@ -68,8 +68,8 @@ impl ClusterPreview<'_> {
         })
     }
 
-    /// If the API server would accept a deletion, what is below is deleted as well: if it is a question of the permission for that, and
-    /// the user may not read it, it was given.
+    /// Adds the permission for cascading deletion to the preview of a deletion that the API server would accept, if the user may not read
+    /// whether it is given: without it, the API server would refuse the deletion.
     pub(super) fn presume_permission(&mut self, deletion: &Intent) {
         let (Intent::DeleteAnchor { child: name, .. } | Intent::DeleteNamespace { name }) = deletion else {
             return;

@@ -166,8 +166,8 @@ pub(crate) async fn run(
     Ok(())
 }
 
-/// The failure to read a namespace. While a subnamespace is being deleted, nobody has rights from `RoleBindings` in it any more, but its
-/// anchor says what becomes of it.
+/// The failure to read a namespace. If it is a subnamespace that is being deleted, its `RoleBindings` may be gone; its anchor shows the
+/// deletion.
 async fn without_rights(session: &Session, name: &str, failure: Failure) -> Failure {
     let parent = &session.namespace;
     let (anchors, namespaces) = (session.within::<SubnamespaceAnchor>(parent), session.all::<Namespace>());

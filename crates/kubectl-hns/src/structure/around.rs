@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use forest::{AnchorFact, HierarchyFact, Name};
+use forest::{HierarchyFact, Name};
 use futures::future::join_all;
-use hns_api::{anchor_states, annotations, labels};
+use hns_api::{anchor_states, labels};
 use hns_cluster::ingest;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
@@ -180,14 +180,8 @@ impl View {
 
     fn into_structure(self, starts: &[String], upwards: bool, unlisted: &str) -> Structure {
         let Self { mut structure, hidden, .. } = self;
-        for namespace in structure.namespaces.values() {
-            let parent = namespace.annotations.get(annotations::SUBNAMESPACE_OF);
-            if let Some(parent) = parent.and_then(|parent| structure.without_anchors.get(parent)) {
-                let state = Some(anchor_states::OK.into());
-                let anchor = AnchorFact { name: namespace.name.clone(), state, ..AnchorFact::default() };
-                structure.anchors.push((parent.clone(), anchor));
-            }
-        }
+        let without_anchors = structure.without_anchors.clone();
+        structure.presume_anchors(|parent| without_anchors.contains(parent));
         let reach = if upwards { "above and below" } else { "below" };
         structure.notes.push(format!(
             "you may not list {unlisted} in the whole cluster; only namespaces {reach} {} are read",
@@ -209,6 +203,7 @@ impl View {
 #[cfg(test)]
 mod tests {
     use forest::NamespaceFact;
+    use hns_api::annotations;
 
     use super::*;
     use crate::failure::Problem;

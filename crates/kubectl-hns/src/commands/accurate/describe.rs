@@ -2,7 +2,7 @@
 
 use clap::Args;
 use forest::Kind;
-use forest::exclusion::SECRET_TYPES;
+use forest::exclusion::field_selector;
 use hns_api::accurate::annotations::{FROM, PROPAGATE};
 use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE_ROOT, TYPE_TEMPLATE};
 use hns_api::labels::INHERITED_FROM;
@@ -133,10 +133,10 @@ fn notes(
 
 /// The objects of a kind that can be propagated. hns leaves out Secrets of some types.
 fn selected(kind: &Kind, is_hns: bool) -> ListParams {
-    if is_hns && kind.group.is_empty() && kind.kind == "Secret" {
-        return ListParams::default().fields(&SECRET_TYPES.map(|it| format!("type!={it}")).join(","));
+    match field_selector(kind).filter(|_| is_hns) {
+        Some(selector) => ListParams::default().fields(&selector),
+        None => ListParams::default(),
     }
-    ListParams::default()
 }
 
 /// The label by which the next namespaces name this one, and what they are.

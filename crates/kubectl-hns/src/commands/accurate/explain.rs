@@ -219,26 +219,27 @@ fn judged(
     let named = format!("{above}, its {what},");
     let next = next(forest, namespace, key).unwrap_or(Next::Stays);
     let (state, why, advice) = below((above, &named), (here, there(forest, above, key)), next);
-    match (bound.get(namespace), bound.get(above)) {
-        (Some(_), _) if next == Next::Conflict => {
-            (state, why, Some("rename or delete one of the two".to_owned()))
+    if let Some(bound) = bound.get(namespace) {
+        if next == Next::Conflict {
+            return (state, why, Some("rename or delete one of the two".to_owned()));
         }
-        (Some(why), _) => (state, format!("it is never propagated, because {why}"), None),
-        (None, Some(why)) => (state, format!("the one in {named} is never propagated, because {why}"), None),
-        (None, None)
-            if next == Next::Stays
-                && let Some(why) = kept(forest, (namespace, above, &named), key) =>
-        {
-            (state, why, None)
+        return (state, format!("it is never propagated, because {bound}"), None);
+    }
+    if let Some(bound) = bound.get(above) {
+        return (state, format!("the one in {named} is never propagated, because {bound}"), None);
+    }
+    if next != Next::Stays {
+        return (state, why, advice);
+    }
+    if let Some(why) = kept(forest, (namespace, above, &named), key) {
+        return (state, why, None);
+    }
+    match lacking_role(forest, namespace, key) {
+        Some(role) if !here.is_something() => {
+            let (why, advice) = roleless((namespace, above, &named), &role.name, there(forest, above, &role));
+            (state, why, Some(advice))
         }
-        (None, None) => match lacking_role(forest, namespace, key) {
-            Some(role) if next == Next::Stays && !here.is_something() => {
-                let (why, advice) =
-                    roleless((namespace, above, &named), &role.name, there(forest, above, &role));
-                (state, why, Some(advice))
-            }
-            _ => (state, why, advice),
-        },
+        _ => (state, why, advice),
     }
 }
 

@@ -1,10 +1,10 @@
 //! Checks that anchors and subnamespaces belong together.
 
 use forest::{AnchorFact, Name, Settings};
-use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE};
 use hns_api::{anchor_states, annotations};
 
 use super::Finding;
+use crate::accurate_trees::is_labelled;
 use crate::lines::printable;
 use crate::structure::Structure;
 
@@ -72,7 +72,9 @@ pub(super) fn check(structure: &Structure, settings: &Settings) -> Vec<Finding> 
                 "`kubectl hns move {name} --to {parent}` creates the anchor again, with the labels and annotations of {name}"
             );
             // There, an anchor is refused.
-            let hint = if is_labelled(structure, parent) {
+            let is_in_accurate =
+                structure.namespaces.get(parent).is_some_and(|it| is_labelled(|key| it.labels.get(key)));
+            let hint = if is_in_accurate {
                 format!(
                     "If `kubectl hns convert ROOT --to hnc` was interrupted, run it again. Otherwise, remove the labels \
                      accurate.cybozu.com/… of {parent}; then {again}."
@@ -89,18 +91,14 @@ pub(super) fn check(structure: &Structure, settings: &Settings) -> Vec<Finding> 
     findings
 }
 
-/// Whether labels of a namespace say that it is in a hierarchy of Accurate.
-fn is_labelled(structure: &Structure, name: &str) -> bool {
-    let value = |key: &&str| structure.namespaces.get(name)?.labels.get(key).filter(|it| !it.is_empty());
-    [PARENT, TEMPLATE, TYPE].iter().any(|key| value(key).is_some())
-}
-
 pub(super) fn has_anchor(structure: &Structure, parent: &str, name: &str) -> bool {
     structure.anchors.iter().any(|(namespace, anchor)| **namespace == *parent && *anchor.name == *name)
 }
 
 #[cfg(test)]
 mod tests {
+    use hns_api::accurate::labels::{PARENT, TYPE};
+
     use super::super::tests::texts;
     use super::*;
     use crate::structure::settings;

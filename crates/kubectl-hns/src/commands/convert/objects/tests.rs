@@ -157,7 +157,7 @@ fn a_binding_is_lost_without_its_role() {
         assert!(fits, "{roles:?}: {shown:?}");
     }
     let uncopied = found(Mode::Propagate, &copies[..1]);
-    assert_eq!(uncopied, Findings::default(), "nobody copies it without its Role");
+    assert_eq!(uncopied, Findings::default(), "Accurate does not copy it without its Role");
     // The Role is a copy from above, and the binding is copied from further down.
     let below =
         ["role r/o update", "role s/o update <r", "binding s/b update @o", "binding t/b update @o <s"];
