@@ -162,8 +162,8 @@ impl Halt {
             Self::Crossed => Condition::new(
                 Reason::IllegalParent,
                 "Namespace is also in a hierarchy of accurate.cybozu.com, and can be in one hierarchy only; if \
-                 `kubectl hns convert ROOT --to hnc` was interrupted, run it again; otherwise remove its labels accurate.cybozu.com/…, or, \
-                 if it has no children here, its parent here",
+                 `kubectl hns convert ROOT --to hnc` was interrupted, run it again; otherwise remove its labels accurate.cybozu.com/…, \
+                 after those of the namespaces that name it, or, if it has no children here, its parent here",
             ),
         }
     }

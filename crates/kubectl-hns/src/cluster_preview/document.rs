@@ -166,6 +166,8 @@ pub(crate) struct Totals {
     pub(crate) namespaces_changed: usize,
     /// In namespaces that are kept or created.
     pub(crate) labels_changed: usize,
+    /// In the same namespaces.
+    pub(crate) annotations_changed: usize,
 }
 
 /// What would be used of a hierarchical quota.
@@ -247,6 +249,7 @@ impl Document {
             namespaces_deleted: namespaces(DELETE),
             namespaces_changed: namespaces(CHANGE),
             labels_changed: self.namespaces.iter().map(|it| it.labels.len()).sum(),
+            annotations_changed: self.namespaces.iter().map(|it| it.annotations.len()).sum(),
         }
     }
 

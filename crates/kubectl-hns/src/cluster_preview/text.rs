@@ -207,8 +207,12 @@ fn totals(totals: &Totals, at_least: bool) -> String {
             "{objects_created} created, {objects_updated} updated, {objects_overwritten} overwritten, {objects_deleted} deleted"
         )
     };
+    let annotations = match totals.annotations_changed {
+        0 => String::new(),
+        count => format!("; annotations: {count} changed"),
+    };
     format!(
-        "objects: {objects}; namespaces: {} created, {} deleted, {} changed; labels: {} changed.",
+        "objects: {objects}; namespaces: {} created, {} deleted, {} changed; labels: {} changed{annotations}.",
         totals.namespaces_created,
         totals.namespaces_deleted,
         totals.namespaces_changed,
@@ -276,6 +280,7 @@ mod tests {
                 source: "a".into(),
             }],
             pending: Some(2),
+            totals: Totals { annotations_changed: 3, ..Totals::default() },
             ..Document::default()
         };
         let wanted = "\
@@ -310,7 +315,7 @@ Objects:
 Objects that would be kept although they conflict:
   secrets k in n would be kept; the one of a would not be copied
 
-Totals: objects: 0 created, 0 updated, 0 overwritten, 0 deleted; namespaces: 0 created, 0 deleted, 0 changed; labels: 0 changed.
+Totals: objects: 0 created, 0 updated, 0 overwritten, 0 deleted; namespaces: 0 created, 0 deleted, 0 changed; labels: 0 changed; annotations: 3 changed.
 Independently of this change, the controller has 2 writes left to do.
 ";
         assert_eq!(document.text(Paint::NONE), wanted);

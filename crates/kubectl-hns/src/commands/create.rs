@@ -168,7 +168,7 @@ async fn wait_for(
     until(terminal, (&what, &format!("describe {parent}")), deadline, async || {
         let seen = session.call(anchors.get(child)).await;
         let seen = seen.map_err(|problem| Failure::because("the anchor cannot be read", &problem))?;
-        state(child, seen.state())
+        state((parent, child), &seen)
     })
     .await?;
     let place = format!("the subnamespace {child}");
@@ -236,26 +236,37 @@ fn could_not(parent: &str, problem: &Problem, hint: Option<String>) -> Failure {
 }
 
 /// The progress of a new subnamespace, from the state of its anchor.
-fn state(child: &str, state: Option<&str>) -> Result<Progress, Failure> {
-    match state {
+fn state(place: (&str, &str), anchor: &SubnamespaceAnchor) -> Result<Progress, Failure> {
+    match anchor.state() {
         Some(anchor_states::OK) => Ok(Progress::Done),
         None | Some(anchor_states::MISSING) => Ok(Progress::missing("the controller has not created it yet")),
-        Some(other) => Err(Failure::new(format!("Error: the anchor of {child} is in state {other}"))),
+        Some(other) => {
+            let failure = Failure::new(format!("Error: the anchor of {} is in state {other}", place.1));
+            Err(failure.with_hint(refused::despite(place, Some(anchor), false, None)))
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use hns_api::SubnamespaceAnchorStatus;
     use serde_json::json;
 
     use super::*;
 
     #[test]
     fn waiting_ends_when_the_anchor_is_ok_or_fails() {
-        assert_eq!(state("c", Some("Ok")), Ok(Progress::Done));
-        assert!(matches!(state("c", None), Ok(Progress::Part(..))));
-        assert!(matches!(state("c", Some("Missing")), Ok(Progress::Part(..))));
-        assert!(state("c", Some("Conflict")).unwrap_err().text.contains("Conflict"));
+        let state = |it: &str| {
+            let mut anchor = with(&json!({}), &json!({}));
+            anchor.status = Some(SubnamespaceAnchorStatus { status: Some(it.into()) });
+            state(("p", "c"), &anchor)
+        };
+        assert_eq!(state("Ok"), Ok(Progress::Done));
+        assert!(matches!(state("Missing"), Ok(Progress::Part(..))));
+        assert!(matches!(super::state(("p", "c"), &with(&json!({}), &json!({}))), Ok(Progress::Part(..))));
+        let failure = state("Conflict").unwrap_err();
+        assert_eq!(failure.text, "Error: the anchor of c is in state Conflict");
+        assert!(failure.hint.unwrap().starts_with("The anchor c in p is in conflict about the name."));
     }
 
     pub(super) fn with(metadata: &Value, spec: &Value) -> SubnamespaceAnchor {

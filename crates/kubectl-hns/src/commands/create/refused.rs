@@ -64,7 +64,7 @@ fn is_in_conflict(anchor: &SubnamespaceAnchor) -> bool {
 
 /// What can be done if the anchor exists: `found`, if it can be read. `is_free` means that it is in conflict about a name that is free, and
 /// `path` is the file that names it.
-fn despite(
+pub(super) fn despite(
     (parent, child): (&str, &str),
     found: Option<&SubnamespaceAnchor>,
     is_free: bool,

@@ -157,7 +157,7 @@ fn reason(why: &Frozen, (namespace, edge, has_both): (&str, Option<EdgeKind>, bo
             format!("{name} is in a hierarchy of hnc.x-k8s.io, too"),
             format!(
                 "If `kubectl hns convert ROOT --to hnc` was interrupted, run it again. Otherwise, remove the labels accurate.cybozu.com/… of \
-                 {name}, or, if it has no children there, its parent there."
+                 {name}, after those of the namespaces that name it, or, if it has no children there, its parent there."
             ),
         ),
         Frozen::Missing(name) => (

@@ -115,8 +115,8 @@ pub(super) fn remedy(
     match reason {
         // Without the labels, it would lose its copies.
         activities_halted::ILLEGAL_PARENT if message.contains(hns_api::accurate::GROUP) => format!(
-            "{CONVERT} If a conversion was interrupted, run it again. Otherwise, remove its labels accurate.cybozu.com/…, or, if it has no \
-             children here, its parent here."
+            "{CONVERT} If a conversion was interrupted, run it again. Otherwise, remove its labels accurate.cybozu.com/…, after those of the \
+             namespaces that name it, or, if it has no children here, its parent here."
         ),
         activities_halted::ILLEGAL_PARENT => format!(
             "Choose another parent: {}; or include the excluded one in the settings.",
