@@ -193,41 +193,48 @@ fn stalled(
     let hint = if let Some(why) = forest.shared_settings().unmanaged(name) {
         format!("The namespace {name} {why}: include it again, or delete the SubNamespace. {delete}.")
     } else if *condition.reason == *CONFLICT && **name != *parent {
-        let above =
-            forest.accurate_upstream(name).filter(|_| forest.accurate_edge(name) == Some(EdgeKind::Parent));
-        let (place, way) = match above {
-            Some(other) => (format!("has the parent {other}"), "move"),
-            None if forest.is_in_hnc(name) => ("is in a hierarchy of hnc.x-k8s.io".to_owned(), "graft"),
-            None => ("is no sub-namespace".to_owned(), "graft"),
-        };
-        // Nothing below a halted namespace can be changed.
-        if let Some(Frozen::Crossed(halted)) = frozen(forest, name) {
-            let way_out = reason(&Frozen::Crossed(halted.clone()), (name, None, false)).1;
-            let hint = format!(
-                "The namespace {name} {place}; {halted} is halted, because it is in both hierarchies. {way_out}"
-            );
-            let text = format!("{} ({})", condition.message, condition.reason);
-            return Some(Finding::wrong(format!("SubNamespace {parent}/{name}"), text, hint));
-        }
-        let own = forms.iter().find(|(namespace, it)| Some(namespace) == above && it.name == *name);
-        let first = if forest.is_in_hnc(name) {
-            "First remove its parent, children and anchors there; then "
-        } else if own
-            .is_some_and(|(_, own)| (&own.labels, &own.annotations) != (&form.labels, &form.annotations))
-        {
-            "Its own SubNamespace has other labels or annotations, so delete this one first; then "
-        } else {
-            ""
-        };
-        format!(
-            "The namespace {name} {place}. {delete}. {first}`kubectl accurate sub {way} {name} {parent}` puts the namespace here, if your \
-             rights and its place allow it."
-        )
+        taken((parent, form), &delete, (forest, forms))
     } else {
         format!("{delete}.")
     };
     let text = format!("{} ({})", condition.message, condition.reason);
     Some(Finding::wrong(format!("SubNamespace {parent}/{name}"), text, hint))
+}
+
+/// What to do about a `SubNamespace` whose name another namespace has; `delete` says how to delete it.
+fn taken(
+    (parent, form): (&str, &SubNamespaceFact),
+    delete: &str,
+    (forest, forms): (&Forest, &[(forest::Name, SubNamespaceFact)]),
+) -> String {
+    let name = &form.name;
+    let above =
+        forest.accurate_upstream(name).filter(|_| forest.accurate_edge(name) == Some(EdgeKind::Parent));
+    let (place, way) = match above {
+        Some(other) => (format!("has the parent {other}"), "move"),
+        None if forest.is_in_hnc(name) => ("is in a hierarchy of hnc.x-k8s.io".to_owned(), "graft"),
+        None => ("is no sub-namespace".to_owned(), "graft"),
+    };
+    // Nothing below a halted namespace can be changed.
+    if let Some(Frozen::Crossed(halted)) = frozen(forest, name) {
+        let way_out = reason(&Frozen::Crossed(halted.clone()), (name, None, false)).1;
+        return format!(
+            "The namespace {name} {place}; {halted} is halted, because it is in both hierarchies. {way_out}"
+        );
+    }
+    let own = forms.iter().find(|(namespace, it)| Some(namespace) == above && it.name == *name);
+    let first = if forest.is_in_hnc(name) {
+        "First remove its parent, children and anchors there; then "
+    } else if own.is_some_and(|(_, own)| (&own.labels, &own.annotations) != (&form.labels, &form.annotations))
+    {
+        "Its own SubNamespace has other labels or annotations, so delete this one first; then "
+    } else {
+        ""
+    };
+    format!(
+        "The namespace {name} {place}. {delete}. {first}`kubectl accurate sub {way} {name} {parent}` puts the namespace here, if your \
+         rights and its place allow it."
+    )
 }
 
 /// A move or a cut that is not finished.
