@@ -49,13 +49,23 @@ async fn where_a_policy_sets_defaults_no_webhook_is_called_for_that() {
         labels.as_object_mut().unwrap().remove("kubernetes.io/metadata.name");
         assert_eq!(labels, expected, "{body}");
     }
-    for (name, labels) in
-        [("fresh", json!({ own: "1" })), ("xylophone", json!({ "xylophone.tree.hnc.x-k8s.io/depth": "0" }))]
-    {
+    for (name, labels, listed) in [
+        ("fresh", json!({ own: "1" }), "by hand: fresh.tree.hnc.x-k8s.io/depth\""),
+        (
+            "fresh",
+            json!({ own: "0", "a.tree.hnc.x-k8s.io/depth": "1" }),
+            "by hand: a.tree.hnc.x-k8s.io/depth\"",
+        ),
+        (
+            "xylophone",
+            json!({ "xylophone.tree.hnc.x-k8s.io/depth": "0" }),
+            "by hand: xylophone.tree.hnc.x-k8s.io/depth; if you did not set it, the settings of hns have just changed: try again",
+        ),
+    ] {
         let body = metadata(name, labels, json!(null));
         let refused =
             users.send("carol", Method::POST, "/api/v1/namespaces?dryRun=All", &body).await.unwrap_err();
-        assert!(refused.to_string().contains("tree labels follow the hierarchy"), "{body}: {refused}");
+        assert!(refused.to_string().contains(listed), "{body}: {refused}");
     }
     turn.without_mutating_policy().await;
 }

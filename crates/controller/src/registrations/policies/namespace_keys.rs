@@ -68,20 +68,26 @@ fn variables(settings: &RegistrationSettings) -> Vec<Variable> {
     ]
 }
 
+/// What to do if the user set none of the labels: `hns-defaults` set them. The API server loads each policy by itself, so for a moment
+/// the two can follow different settings.
+const SET_BY_DEFAULT: &str = "if you did not set it, the settings of hns have just changed: try again";
+
 /// `NetworkPolicies` and selectors rely on them. A new namespace may have its own.
 fn tree_labels() -> Validation {
     let tree = literal(labels::TREE_DEPTH_SUFFIX);
     let (new, old) = ("variables.labels", "variables.oldLabels");
-    let own = is_own_depth("k");
+    let own = format!("variables.managed && {}", is_own_depth("k"));
     let expression = format!(
         "variables.restoring || variables.kept || (\n\
-         {new}.all(k, !k.contains({tree}) || {new}[?k] == {old}[?k] ||\n(variables.managed && {own})) &&\n\
+         {new}.all(k, !k.contains({tree}) || {new}[?k] == {old}[?k] ||\n({own})) &&\n\
          {old}.all(k, !k.contains({tree}) || k in {new}))"
     );
     let saying = format!(
         "'tree labels follow the hierarchy and cannot be set, changed or removed by hand: ' +\n\
          ({new}.filter(k, k.contains({tree}) && {new}[?k] != {old}[?k] && !({own})) +\n\
-         {old}.filter(k, k.contains({tree}) && !(k in {new}))).join(', ')"
+         {old}.filter(k, k.contains({tree}) && !(k in {new}))).join(', ') +\n\
+         (!variables.managed && {new}.exists(k, {}) ? '; {SET_BY_DEFAULT}' : '')",
+        is_own_depth("k"),
     );
     must_saying(
         expression,
@@ -112,9 +118,11 @@ fn included() -> Validation {
     must_saying(
         expression,
         "the label hnc.x-k8s.io/included-namespace is \"true\" on managed namespaces and absent from all others",
-        "variables.managed ?\n\
-         'the label hnc.x-k8s.io/included-namespace must stay \"true\", because the namespace is managed' :\n\
-         'the namespace is not managed, so it may not bear the label hnc.x-k8s.io/included-namespace'",
+        format!(
+            "variables.managed ?\n\
+             'the label hnc.x-k8s.io/included-namespace must stay \"true\", because the namespace is managed' :\n\
+             'the namespace is not managed, so it may not bear the label hnc.x-k8s.io/included-namespace; {SET_BY_DEFAULT}'"
+        ),
     )
 }
 
