@@ -150,7 +150,8 @@ impl Tree {
         let (what, commands): (Vec<String>, Vec<String>) = found.into_iter().flat_map(of_templates).unzip();
         Err(Failure::new(format!("Error: HNC's hierarchy has no templates, but {}", what.join(", ")))
             .with_hint(format!(
-                "Remove these first: {}. What a namespace has from its template goes then.",
+                "Remove these first: {}. Then the copies in mode update that a namespace has from its template are deleted; those in mode \
+                 create stay.",
                 commands.join(", ")
             )))
     }

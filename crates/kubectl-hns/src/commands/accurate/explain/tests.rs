@@ -194,6 +194,22 @@ fn the_members_of_a_cycle_and_a_template_without_effect_are_named() {
 }
 
 #[test]
+fn an_object_that_was_copied_once_is_called_so_wherever_it_is() {
+    let (mut forest, _) = empty();
+    forest.apply(Fact::Kinds(vec![KindSettings::new(secret(), Mode::Ignore)]));
+    place(&mut forest, &[("lost", &[(PARENT, "gone")]), ("passed", &[]), ("top", &[])]);
+    let hierarchy = HierarchyFact { parent: Some("top".into()), ..HierarchyFact::default() };
+    forest.apply(Fact::Hnc(hnc::Fact::Hierarchies(vec![("passed".into(), hierarchy)])));
+    for (namespace, rest) in [("lost", "nothing is copied to lost"), ("passed", "passed has no parent and")] {
+        put(&mut forest, &secret(), (namespace, "x"), &[(FROM, "t"), (PROPAGATE, "create")], json!({}));
+        let path = [namespace.into()];
+        let found = explanation(&forest, (&path, &BTreeSet::new(), &BTreeMap::new()), &secret(), "x");
+        let start = format!("it was copied once from t and stays as it is: it follows nothing; {rest}");
+        assert!(found.why.starts_with(&start), "{}", found.why);
+    }
+}
+
+#[test]
 fn the_role_that_a_binding_needs_is_named() {
     let (update, create) = ([(PROPAGATE, "update")], [(PROPAGATE, "create")]);
     for (role, why, advice) in [
