@@ -198,7 +198,7 @@ fn judged(
     if let Some(frozen) = frozen(forest, namespace) {
         let (why, hint) = reason_in(forest, namespace, &frozen);
         let place = if frozen == Frozen::Cycle { path.join(", ") } else { namespace.to_string() };
-        return (state, after_once(here, format!("nothing is copied to {place}, because {why}")), Some(hint));
+        return (state, after_once(here, &format!("nothing is copied to {place}, because {why}")), Some(hint));
     }
     if !forest.accurate_settings().is_some_and(|settings| settings.watches(kind)) {
         if let Some(why) = never(kind) {
@@ -252,7 +252,7 @@ fn alone(forest: &Forest, (namespace, here): (&Name, There<'_>), (kind, name): (
         let why = format!("{why} in Accurate's hierarchy; it is a child of {parent} in that of hnc.x-k8s.io");
         let (resource, name) = (kind.group_resource(), printable(name));
         let advice = format!("`kubectl hns explain {resource}/{name} -n {namespace}` explains it there");
-        return (state, after_once(here, why), Some(advice));
+        return (state, after_once(here, &why), Some(advice));
     }
     let is_own = here.is_something() && here.from().is_none();
     let own = is_own.then(|| own(here, &place));
@@ -359,8 +359,8 @@ fn once(here: There<'_>) -> Option<String> {
 }
 
 /// What holds for the namespace, after why the object is there.
-fn after_once(here: There<'_>, why: String) -> String {
-    once(here).map_or(why.clone(), |once| format!("{once}; {why}"))
+fn after_once(here: There<'_>, why: &str) -> String {
+    once(here).map_or_else(|| why.to_owned(), |once| format!("{once}; {why}"))
 }
 
 /// The state of an object that names another source than the one above, and is no source.
