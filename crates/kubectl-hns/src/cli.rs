@@ -52,7 +52,7 @@ pub(crate) struct Common {
     #[arg(long, global = true)]
     no_color: bool,
 
-    /// Print the version, as does -v without a value.
+    /// Print the version. Without a command, -v without a value does the same.
     #[arg(short = 'V', long, action = clap::ArgAction::Version, help_heading = None::<&str>)]
     version: Option<bool>,
 

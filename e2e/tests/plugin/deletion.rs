@@ -119,7 +119,10 @@ async fn without_a_terminal_only_what_is_named_is_deleted() {
         .await
         .says(&format!("Successfully deleted {two:?} subnamespace anchor in {one:?} namespace\n"));
     assert_eq!(scene.left().await, [sub, one, full]);
+    let (mut watching, mut lines) = live.started(&format!("tree {one} -o name --watch"));
+    assert_eq!(lines.next_line().await.unwrap(), Some(format!("namespace/{one}")));
     let deleted = live.hns(&format!("{delete} --yes --wait")).await;
+    assert!(watching.wait().await.unwrap().success(), "{one} is deleted, so there is nothing to watch");
     done(&deleted, &format!("Successfully deleted {sub:?} subnamespace anchor in {org:?} namespace\n"));
     assert_eq!(
         deleted.stderr,
@@ -173,6 +176,23 @@ async fn a_dry_run_of_a_deletion_changes_nothing() {
     ));
     let stranger = live.hns(&format!("{delete} --dry-run=server --as nobody")).await;
     assert_eq!(stranger.code, Some(1), "{stranger:?}");
+    // Who may read the anchor and not delete it is refused before the question.
+    live.steps().create_role(org, "reader", (&["get"], "hnc.x-k8s.io", "subnamespaceanchors")).await.unwrap();
+    live.steps().create_binding(org, "reader", ("Role", "reader"), "rita").await.unwrap();
+    for flag in ["--dry-run=client", "--dry-run=server", ""] {
+        let words = format!("{delete} {flag} --as rita");
+        let refused = eventually(&words, PATIENCE, async || {
+            let output = live.asked(&words, "y").await;
+            if output.stderr.contains("cannot delete resource") {
+                Ok(output)
+            } else {
+                Err(format!("{output:?}"))
+            }
+        })
+        .await
+        .unwrap();
+        assert!(refused.stdout.is_empty() && !refused.stderr.contains("Delete?"), "{flag}: {refused:?}");
+    }
     // Who may delete the anchor and not allow cascading deletion.
     for (namespace, verbs, resource) in [
         (org.as_str(), &["get", "delete"][..], "subnamespaceanchors"),

@@ -54,8 +54,8 @@ pub(crate) struct Arguments {
     #[arg(short, long)]
     yes: bool,
 
-    /// Do not change anything: with `client` only list what would be deleted; with `server` also let the API server
-    /// check the requests.
+    /// Do not change anything: with `client` list what would be deleted, if the API server would accept it; with
+    /// `server` also let the API server check the permission that -a gives.
     #[arg(long, value_name = "WHERE", default_value = "none", hide_default_value = true)]
     dry_run: DryRun,
 
@@ -178,7 +178,7 @@ impl Deletion<'_> {
         }
     }
 
-    /// Shows what would be deleted, and whether the API server would accept it.
+    /// Shows what would be deleted, unless it would be refused.
     async fn tried(&self, allows: bool) -> Done {
         let consequences = self.consequences(allows).await?;
         match consequences.refusal {
@@ -236,15 +236,16 @@ impl Deletion<'_> {
         found.map(|it| Foreseen { others: it.others(), stays: it.stays }).unwrap_or_default()
     }
 
-    /// The consequences of the deletion, if the anchor exists.
+    /// The consequences of the deletion, if the anchor exists and the user may delete it.
     async fn consequences(&self, allows: bool) -> Result<Consequences, Failure> {
         if let Err(problem) = self.session.call(self.anchors.get_metadata(self.child)).await {
             return Err(self.could_not(&problem).await);
         }
+        let is_possible = self.is_possible().await?;
         let anchor = (self.parent, self.child);
         let mut found = consequences::read(self.session, anchor, allows).await?;
         // If the API server accepts it although there are namespaces below, cascading deletion is allowed.
-        if found.refusal.is_some() && found.may_cascade && self.is_possible().await? {
+        if found.refusal.is_some() && found.may_cascade && is_possible {
             found = consequences::read(self.session, anchor, true).await?;
         }
         for note in &found.notes {

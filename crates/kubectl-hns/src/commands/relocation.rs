@@ -287,10 +287,7 @@ async fn anchors(
         Err(problem) if problem.is_forbidden() => {}
         Err(problem) => return Err(failed(problem)),
     }
-    notes.push(format!(
-        "you may not list subnamespaceanchors in the whole cluster, so they were searched only in {}",
-        likely.iter().cloned().collect::<Vec<_>>().join(", ")
-    ));
+    notes.extend(where_searched(likely));
     let mut found = Vec::new();
     for namespace in likely {
         match session.call(anchors_in(session, namespace).get_opt(name)).await {
@@ -302,6 +299,16 @@ async fn anchors(
         }
     }
     Ok(found)
+}
+
+/// A note that anchors were searched only in the `likely` namespaces, if there are any.
+fn where_searched(likely: &BTreeSet<String>) -> Option<String> {
+    let names = likely.iter().cloned().collect::<Vec<_>>().join(", ");
+    (!names.is_empty()).then(|| {
+        format!(
+            "you may not list subnamespaceanchors in the whole cluster, so they were searched only in {names}"
+        )
+    })
 }
 
 fn anchors_in(session: &Session, namespace: &str) -> Api<DynamicObject> {

@@ -49,7 +49,8 @@ pub(crate) struct Arguments {
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     selector: Option<String>,
 
-    /// Draw the trees again whenever they change, until interrupted.
+    /// Draw the trees again whenever they change, until interrupted or until all named namespaces are
+    /// deleted.
     #[arg(short, long)]
     watch: bool,
 
@@ -108,9 +109,17 @@ pub(crate) async fn run(
         return Err(Failure::new("Error: -o name prints the namespaces of the trees, so --show-copies cannot be used with it")
             .with_hint("`kubectl hns explain KIND/NAME -n NAMESPACE -o name` prints the namespaces that have the object."));
     }
-    let mut last = None;
+    let (mut roots, mut last) = (arguments.roots.clone(), None);
     loop {
-        let (trees, notes) = read(arguments, session).await?;
+        let found = read(arguments, &roots, session).await;
+        // What was drawn before did exist.
+        if found.is_err() && last.is_some() && leave_out_deleted(&mut roots, session, terminal).await {
+            if roots.is_empty() {
+                return Ok(());
+            }
+            continue;
+        }
+        let (trees, notes) = found?;
         let drawing = drawn(&trees, arguments.output, terminal)?;
         if last.as_ref() != Some(&drawing) {
             let gap = if last.is_some() { "\n" } else { "" };
@@ -134,11 +143,31 @@ impl Arguments {
     }
 }
 
-/// The trees to draw, and notes on what is missing.
-async fn read(arguments: &Arguments, session: &Session) -> Result<(Vec<Node>, Vec<String>), Failure> {
-    let extent = if arguments.is_all() { Extent::All } else { Extent::Below(&arguments.roots) };
+/// Removes the namespaces that were deleted, with a note on each; returns whether there are any.
+async fn leave_out_deleted(roots: &mut Vec<String>, session: &Session, terminal: &Terminal) -> bool {
+    let namespaces = session.all::<Namespace>();
+    let mut left = Vec::new();
+    for name in &*roots {
+        if let Ok(None) = session.call(namespaces.get_metadata_opt(name)).await {
+            terminal.note(&format!("the namespace {name} was deleted"));
+        } else {
+            left.push(name.clone());
+        }
+    }
+    let is_shorter = left.len() < roots.len();
+    *roots = left;
+    is_shorter
+}
+
+/// The trees of the named namespaces or of all, and notes on what is missing.
+async fn read(
+    arguments: &Arguments,
+    named: &[String],
+    session: &Session,
+) -> Result<(Vec<Node>, Vec<String>), Failure> {
+    let extent = if arguments.is_all() { Extent::All } else { Extent::Below(named) };
     let roots = |structure: &Structure| {
-        let named = arguments.roots.iter().map(|it| Name::from(&**it));
+        let named = named.iter().map(|it| Name::from(&**it));
         if arguments.is_all() { picture::roots(structure) } else { named.collect() }
     };
     let (mut trees, structure, mut notes) = match &arguments.show_copies {
@@ -155,7 +184,7 @@ async fn read(arguments: &Arguments, session: &Session) -> Result<(Vec<Node>, Ve
     for tree in &mut trees {
         tree.exclude(&settings);
     }
-    for root in arguments.roots.iter().filter_map(|it| structure.namespaces.get(&**it)) {
+    for root in named.iter().filter_map(|it| structure.namespaces.get(&**it)) {
         notes.extend(accurate_trees::note(session, root, "accurate list").await);
     }
     if let Some(selector) = &arguments.selector {

@@ -57,6 +57,13 @@ fn an_interrupted_move_continues() {
 }
 
 #[test]
+fn where_anchors_were_searched_is_noted_unless_it_is_nowhere() {
+    let note = |names: &[&str]| where_searched(&names.iter().map(|it| (*it).to_owned()).collect());
+    assert_eq!(note(&[]), None);
+    assert!(note(&["o", "p"]).is_some_and(|it| it.ends_with(" only in o, p")));
+}
+
+#[test]
 fn conversions_keep_the_parent() {
     let sub = placement(Some("o"), Some("o"), &["o"]);
     assert_eq!(
