@@ -236,13 +236,22 @@ fn lacking_right(refusal: &str) -> String {
     let of_cluster = ["at the cluster scope", " resource \"namespaces\" in API group \"\""];
     let is_of_cluster = of_cluster.iter().any(|text| refusal.contains(text));
     let giver = if is_of_cluster { "cluster" } else { "namespace" };
-    let (place, check) = match namespace {
-        Some(name) => (
-            format!(" -n {name}"),
-            " Check the name, too: the answer is the same for a namespace that does not exist.",
-        ),
-        None if is_of_cluster => (String::new(), ""),
-        None => (" -n NAMESPACE".to_owned(), ""),
+    // The sentence would be wrong where the command has read something there: what it changes, mostly what it deletes, and a namespace
+    // for any request but the one that reads it.
+    let is_unread = match refusal.split_once(" cannot ").and_then(|(_, it)| it.split(' ').next()) {
+        Some("get") => true,
+        Some("update" | "patch" | "delete") => false,
+        _ => !is_of_cluster,
+    };
+    let place = match namespace {
+        Some(name) => format!(" -n {name}"),
+        None if is_of_cluster => String::new(),
+        None => " -n NAMESPACE".to_owned(),
+    };
+    let check = if namespace.is_some() && is_unread {
+        " Check the name, too: the answer is the same for a namespace that does not exist."
+    } else {
+        ""
     };
     format!(
         "You lack this right; `kubectl auth can-i --list{place}`, with the same --as and --context, shows your rights. An administrator \

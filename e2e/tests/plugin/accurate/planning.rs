@@ -175,17 +175,29 @@ async fn a_plan_writes_nothing_and_refuses_as_the_verb_does() {
     ] {
         world.run(&format!("plan {words}")).await.fails(error);
     }
-    for words in ["plan sub create pw-new pw-n", "sub create pw-new pw-n"] {
-        let refused = world.run(words).await;
-        let hint = "\n`kubectl accurate namespace set-type pw-n root` makes it a root.\n";
-        assert!(refused.stderr.ends_with(hint), "{words}: {refused:?}");
-    }
     world.create_namespace("pw-t").await;
     world.run("ns set-type pw-t template").await.says("success\n");
-    for words in ["plan sub create pw-new pw-t", "sub create pw-new pw-t"] {
-        let refused = world.run(words).await;
-        let hint = "\npw-t is a template, which can have no sub-namespaces.\n";
-        assert!(refused.stderr.ends_with(hint), "{words}: {refused:?}");
+    for (words, hint) in [
+        ("sub create pw-new pw-n", "`kubectl accurate namespace set-type pw-n root` makes it a root."),
+        ("sub move pw-sub pw-n", "`kubectl accurate namespace set-type pw-n root` makes it a root."),
+        ("sub graft pw-strict pw-n", "`kubectl accurate namespace set-type pw-n root` makes it a root."),
+        ("sub create pw-new pw-t", "pw-t is a template, which can have no sub-namespaces."),
+        ("sub graft pw-n pw-t", "pw-t is a template, which can have no sub-namespaces."),
+        ("sub graft pw-n pw-gone", "`kubectl get namespaces` shows all namespaces."),
+        (
+            "template set pw-t pw-n",
+            "`kubectl accurate namespace set-type pw-n template` makes it a template.",
+        ),
+        ("template set pw-n pw-root", "pw-root is a root, which can be no template."),
+        (
+            "template set pw-n pw-gone",
+            "The template pw-gone does not exist. `kubectl get namespaces` shows all namespaces.",
+        ),
+    ] {
+        for words in [format!("plan {words}"), words.to_owned()] {
+            let refused = world.run(&words).await;
+            assert!(refused.stderr.ends_with(&format!("\n{hint}\n")), "{words}: {refused:?}");
+        }
     }
     let before = world.look("pw-").await.unwrap();
     let plan = world.run("plan sub cut pw-sub").await;

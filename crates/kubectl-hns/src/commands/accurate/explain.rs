@@ -198,7 +198,11 @@ fn judged(
     if let Some(frozen) = frozen(forest, namespace) {
         let (why, hint) = reason_in(forest, namespace, &frozen);
         let place = if frozen == Frozen::Cycle { path.join(", ") } else { namespace.to_string() };
-        return (state, after_once(here, &format!("nothing is copied to {place}, because {why}")), Some(hint));
+        return (
+            state,
+            after_once(here, &format!("nothing is copied to {place}, because {why}")),
+            Some(hint),
+        );
     }
     if !forest.accurate_settings().is_some_and(|settings| settings.watches(kind)) {
         if let Some(why) = never(kind) {

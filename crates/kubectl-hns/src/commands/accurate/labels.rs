@@ -1,10 +1,11 @@
 //! `namespace set-type`, `template set` and `template unset`: set and remove a label of a namespace.
 
 use clap::Args;
-use forest::{Settings, Unmanaged};
+use forest::{EdgeKind, Settings, Unmanaged};
 use hns_api::accurate::labels::{TYPE_ROOT, TYPE_TEMPLATE};
 
 use super::place::{self, Mode, Place};
+use super::refusals::{self, Request};
 use crate::failure::Done;
 use crate::session::Session;
 use crate::{Failure, Terminal, published};
@@ -55,7 +56,8 @@ pub(crate) async fn set_type(arguments: &SetType, session: &Session, terminal: &
 pub(crate) async fn set_template(arguments: &SetTemplate, session: &Session, terminal: &Terminal) -> Done {
     let SetTemplate { namespace, template } = arguments;
     refuse_excluded(session, namespace).await?;
-    set(session, namespace, |place| Place { template: Some(template.clone()), ..place }).await?;
+    let done = set(session, namespace, |place| Place { template: Some(template.clone()), ..place }).await;
+    refusals::explained(done, session, Request::Below(EdgeKind::Template, template)).await?;
     terminal.line(&format!("set {template} as a template of {namespace}"));
     Ok(())
 }

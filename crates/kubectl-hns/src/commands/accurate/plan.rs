@@ -10,6 +10,7 @@ use hns_api::accurate::{SubNamespace, SubNamespaceSpec};
 use k8s_openapi::api::core::v1::Namespace as Object;
 
 use super::place::{self, Place};
+use super::refusals::Request;
 use super::{describe, forms, labels, refusals, relocation, sub};
 use crate::cluster_preview::{ClusterPreview, Decision, Document};
 use crate::commands::plan::{show, would_have};
@@ -89,11 +90,24 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
     let document = Document::new(lines, &result);
     let Some(failure) = show(&document, arguments.output, terminal)? else { return Ok(()) };
     let reason = document.verdict.message.as_deref().unwrap_or_default();
-    Err(match &arguments.command {
-        Command::Sub(Sub::Create(sub::Create { name, .. }) | Sub::Delete(sub::Delete { name })) => {
-            refusals::with_way(failure, session, name, reason).await
+    Err(match request(&arguments.command) {
+        Some(request) => refusals::with_way(failure, session, request, reason).await,
+        None => failure,
+    })
+}
+
+/// The request whose refusal can be explained.
+fn request(command: &Command) -> Option<Request<'_>> {
+    Some(match command {
+        Command::Sub(Sub::Create(it)) => Request::Create(&it.name, &it.parent),
+        Command::Sub(Sub::Delete(it)) => Request::Delete(&it.name),
+        Command::Sub(
+            Sub::Move(relocation::Move { parent, .. }) | Sub::Graft(relocation::Graft { parent, .. }),
+        ) => Request::Below(EdgeKind::Parent, parent),
+        Command::Template(Template::Set(it)) => Request::Below(EdgeKind::Template, &it.template),
+        Command::Sub(Sub::Cut(_)) | Command::Template(Template::Unset(_)) | Command::Namespace(_) => {
+            return None;
         }
-        _ => failure,
     })
 }
 

@@ -6,11 +6,12 @@
 //! interruption at any point nothing is lost, and the same command goes on from there.
 
 use clap::Args;
-use forest::Settings;
+use forest::{EdgeKind, Settings};
 use hns_api::accurate::labels::TYPE_ROOT;
 use hns_api::accurate::{GROUP, SubNamespace, SubNamespaceSpec};
 
 use super::place::{self, Mode, Original, Place};
+use super::refusals::{self, Request};
 use super::{forms, labels, no_sub_namespace};
 use crate::failure::Done;
 use crate::session::Session;
@@ -83,7 +84,8 @@ pub(crate) async fn move_to(arguments: &Move, session: &Session, terminal: &Term
     rights.extend(original.is_some().then(|| Right::of_form("delete", &from, name)));
     user_rights::require(session, &rights).await?;
     let next = |place| moved(place, name, (&from, to), original.as_ref());
-    place::change(session, name, Mode::DryRun, next).await?;
+    let tried = place::change(session, name, Mode::DryRun, next).await;
+    refusals::explained(tried, session, Request::Below(EdgeKind::Parent, to)).await?;
     let is_new = match &spec {
         Some(spec) => forms::ensure((session, terminal), to, name, spec).await?,
         None => false,
@@ -115,7 +117,8 @@ pub(crate) async fn graft(arguments: &Graft, session: &Session, terminal: &Termi
     // An interrupted command of Accurate may have set the parent already.
     to_graft(session, &place, (name, to)).await?;
     user_rights::require(session, &rights).await?;
-    place::change(session, name, Mode::DryRun, next).await?;
+    let tried = place::change(session, name, Mode::DryRun, next).await;
+    refusals::explained(tried, session, Request::Below(EdgeKind::Parent, to)).await?;
     let is_new = forms::ensure((session, terminal), to, name, &SubNamespaceSpec::default()).await?;
     let changes = place::change(session, name, Mode::Store, next).await.map_err(Failure::resumable)?;
     terminal.line(&if changes || is_new || earlier.is_some() {

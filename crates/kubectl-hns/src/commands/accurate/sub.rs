@@ -158,7 +158,8 @@ impl Delete {
         }
         labels::refuse_excluded(session, name).await?;
         let hint = if place.kind.as_deref() == Some(TYPE_ROOT) {
-            of_root(name, &Box::pin(refusals::despite_children(session, name)).await)
+            let cascades = refusals::cascades(session).await;
+            of_root(name, &Box::pin(refusals::before_deletion(session, name, cascades)).await, cascades)
         } else {
             "`kubectl accurate list` shows the sub-namespaces of all roots.".to_owned()
         };
@@ -201,13 +202,14 @@ async fn with_forms(failure: Failure, session: &Session, name: &str) -> Failure 
     })
 }
 
-/// How to delete a root; `first` is what to do about the namespaces below it, if there are any.
-fn of_root(name: &str, first: &str) -> String {
+/// How to delete a root; `others` says what becomes of the namespaces below it, if there are any, or what to do about them first.
+fn of_root(name: &str, others: &str, cascades: bool) -> String {
     let command = format!("`kubectl delete namespace {name}` deletes it.");
-    if first.is_empty() {
-        return format!("It is a root namespace: {command}");
+    match others {
+        "" => format!("It is a root namespace: {command}"),
+        _ if cascades => format!("It is a root namespace: {command}\n{others}"),
+        _ => format!("It is a root namespace.\n{others}\nThen {command}"),
     }
-    format!("It is a root namespace.\n{first}\nThen {command}")
 }
 
 /// The failure of a deletion where there is no `SubNamespace`.
@@ -230,7 +232,8 @@ pub(crate) async fn create(arguments: &Create, session: &Session, terminal: &Ter
         } else if problem.is_not_found() {
             failure.with_hint(place::ALL)
         } else {
-            refusals::with_way(failure, session, name, &problem.to_string()).await
+            let request = refusals::Request::Create(name, parent);
+            refusals::with_way(failure, session, request, &problem.to_string()).await
         });
     }
     terminal.line(&format!("SubNamespace {name} is created in {parent}"));
@@ -255,7 +258,8 @@ pub(crate) async fn delete(arguments: &Delete, session: &Session, terminal: &Ter
     };
     let failure = failed(format_args!("SubNamespace {parent}/{name} cannot be deleted"), &problem);
     if !problem.is_not_found() {
-        return Err(refusals::with_way(failure, session, name, &problem.to_string()).await);
+        let request = refusals::Request::Delete(name);
+        return Err(refusals::with_way(failure, session, request, &problem.to_string()).await);
     }
     place::to_move(session, name).await?;
     Err(Failure { hint: by_label_only(name).hint, ..failure })
@@ -296,14 +300,21 @@ mod tests {
 
     #[test]
     fn a_root_is_deleted_after_its_sub_namespaces() {
-        for (first, wanted) in [
-            ("", "It is a root namespace: `kubectl delete namespace r` deletes it."),
+        for (others, cascades, wanted) in [
+            ("", false, "It is a root namespace: `kubectl delete namespace r` deletes it."),
+            ("", true, "It is a root namespace: `kubectl delete namespace r` deletes it."),
+            (
+                "Sub-namespaces of r: s. They are deleted as well.",
+                true,
+                "It is a root namespace: `kubectl delete namespace r` deletes it.\nSub-namespaces of r: s. They are deleted as well.",
+            ),
             (
                 "Sub-namespaces of r: s. Delete them first.",
+                false,
                 "It is a root namespace.\nSub-namespaces of r: s. Delete them first.\nThen `kubectl delete namespace r` deletes it.",
             ),
         ] {
-            assert_eq!(of_root("r", first), wanted);
+            assert_eq!(of_root("r", others, cascades), wanted);
         }
     }
 

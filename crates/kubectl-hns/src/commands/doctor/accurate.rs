@@ -142,7 +142,10 @@ pub(crate) fn reason_in(forest: &Forest, namespace: &str, why: &Frozen) -> (Stri
 
 /// Why nothing is copied to a namespace with this edge to the one above it, and what to do. One with `has_both` has a template label beside
 /// its parent: while what they name is missing, only a request that removes both is allowed.
-fn reason(why: &Frozen, (namespace, edge, has_both): (&str, Option<EdgeKind>, bool)) -> (String, String) {
+pub(crate) fn reason(
+    why: &Frozen,
+    (namespace, edge, has_both): (&str, Option<EdgeKind>, bool),
+) -> (String, String) {
     let (what, cut) = match edge {
         _ if has_both => {
             let command =
