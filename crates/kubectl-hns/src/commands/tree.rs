@@ -143,15 +143,18 @@ impl Arguments {
     }
 }
 
-/// Removes the namespaces that were deleted, with a note on each; returns whether there are any.
+/// Removes the namespaces that were deleted, as far as the user may read that, with a note on each; returns whether there are any.
 async fn leave_out_deleted(roots: &mut Vec<String>, session: &Session, terminal: &Terminal) -> bool {
     let namespaces = session.all::<Namespace>();
     let mut left = Vec::new();
     for name in &*roots {
-        if let Ok(None) = session.call(namespaces.get_metadata_opt(name)).await {
-            terminal.note(&format!("the namespace {name} was deleted"));
-        } else {
-            left.push(name.clone());
+        match session.call(namespaces.get_metadata_opt(name)).await {
+            Ok(None) => terminal.note(&format!("the namespace {name} was deleted")),
+            // The RoleBindings in it go first.
+            Err(problem) if problem.is_forbidden() => {
+                terminal.note(&format!("the namespace {name} was deleted, or you may not read it any more"));
+            }
+            _ => left.push(name.clone()),
         }
     }
     let is_shorter = left.len() < roots.len();
