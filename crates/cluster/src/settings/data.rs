@@ -44,7 +44,9 @@ pub fn refusal_of_document(why: &str) -> String {
 
 /// A refusal as a sentence, which says what is in force instead.
 pub fn refusal(reason: &str) -> String {
-    let what = if reason.starts_with(&refusal_of_document("")) {
+    let what = if reason.ends_with(DELETED) {
+        "the settings document is missing, and the earlier settings stay in force"
+    } else if reason.starts_with(&refusal_of_document("")) {
         "the settings document is refused, and the earlier settings stay in force"
     } else {
         "a part of the settings is refused, and the rest is in force"

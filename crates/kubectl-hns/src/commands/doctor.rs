@@ -10,6 +10,7 @@ mod configuration;
 mod copies;
 mod definitions;
 mod installation;
+mod leftovers;
 mod namespace;
 mod quotas;
 mod remedies;
@@ -136,6 +137,7 @@ async fn check(session: &Session, program: Program) -> Vec<Finding> {
     findings.extend(settings::initial_admin(session).await);
     findings.extend(quotas::check(session).await);
     findings.extend(account_rights::check(session, &settings).await);
+    findings.extend(leftovers::check(session).await);
     let is_served =
         !findings.iter().any(|it| it.level == Level::Wrong && it.subject.starts_with("definition "));
     let trees = if is_served { trees::check(session).await } else { vec![Finding::unserved("trees")] };

@@ -176,7 +176,7 @@ async fn wait_for_arrival(
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let name = &*arguments.properties.namespace;
-    let (what, deadline) = (format!("the new parent of {name}"), arguments.wait.deadline());
+    let (what, deadline) = (format!("the place of {name} in the hierarchy"), arguments.wait.deadline());
     let arrival = relocation::wait_for_arrival(session, terminal, (&what, name, parent), deadline).await?;
     for note in &arrival.unchecked {
         terminal.note(note);

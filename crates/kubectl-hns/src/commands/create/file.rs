@@ -32,7 +32,10 @@ pub(super) fn anchors(
 ) -> Result<Vec<SubnamespaceAnchor>, Failure> {
     let path = shown(path);
     let invalid = |why: &dyn std::fmt::Display| Failure::new(format!("Error: {path} is invalid: {why}"));
-    let documents = serde_saphyr::from_multiple(text).map_err(|error| invalid(&not_yaml(&error)))?;
+    // As with kubectl, JSON documents need nothing between them.
+    let json: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(text).into_iter().collect();
+    let documents =
+        json.or_else(|_| serde_saphyr::from_multiple(text).map_err(|error| invalid(&not_yaml(&error))))?;
     let read = |(place, object): (String, Value)| anchor(&place, &object, (named, default));
     let anchors: Result<Vec<_>, String> = objects(documents).into_iter().map(read).collect();
     let anchors = anchors.map_err(|why| invalid(&why))?;
@@ -216,6 +219,8 @@ mod tests {
             other.contains("item 2 of document 1 (no apiVersion, kind \"Secret\", no name) must"),
             "{other}"
         );
+        let two = format!("{}\n{}", item("x"), item("y"));
+        assert_eq!(anchors(&two, Path::new("f"), (None, "d")).unwrap().len(), 2);
         let none = read(list(&[])).unwrap_err().text;
         assert!(none.starts_with("Error: no SubnamespaceAnchor was given"), "{none}");
     }

@@ -72,9 +72,13 @@ pub(super) fn check(structure: &Structure, settings: &Settings) -> Vec<Finding> 
                 "`kubectl hns move {name} --to {parent}` creates the anchor again, with the labels and annotations of {name}"
             );
             // There, an anchor is refused.
-            let is_in_accurate =
-                structure.namespaces.get(parent).is_some_and(|it| is_labelled(|key| it.labels.get(key)));
-            let hint = if is_in_accurate {
+            let above = &structure.namespaces[parent];
+            let hint = if above.terminating {
+                format!(
+                    "{parent} is being deleted. `kubectl hns move {name} --to PARENT` gives {name} another parent; \
+                     `kubectl hns convert {name} --to full` makes it a full namespace."
+                )
+            } else if is_labelled(|key| above.labels.get(key)) {
                 format!(
                     "If `kubectl hns convert ROOT --to hnc` was interrupted, run it again. Otherwise, remove the labels \
                      accurate.cybozu.com/… of {parent}; then {again}."
@@ -138,6 +142,14 @@ mod tests {
             let hint = check(&structure, &settings()).remove(0).hint.unwrap();
             assert!(hint.starts_with(wanted), "{label:?}: {hint}");
         }
+    }
+
+    #[test]
+    fn in_a_namespace_that_is_being_deleted_no_anchor_is_created() {
+        let mut structure = sketch(&["a", "[s] lost < a"]);
+        structure.namespaces.get_mut("a").unwrap().terminating = true;
+        let hint = check(&structure, &settings()).remove(0).hint.unwrap();
+        assert!(hint.starts_with("a is being deleted. `kubectl hns move lost --to PARENT` gives"), "{hint}");
     }
 
     #[test]

@@ -118,6 +118,7 @@ mod tests {
         let mut data = data("version: v1");
         for (why, said) in [
             (refusal_of_document("x: unknown field"), "the settings document is refused, and the earlier"),
+            (refusal_of_document(DELETED), "the settings document is missing, and the earlier"),
             (
                 format!("hierarchicalQuotas.enabled: {REMEDY}"),
                 "a part of the settings is refused, and the rest is in force",

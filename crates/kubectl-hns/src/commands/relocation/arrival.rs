@@ -100,8 +100,10 @@ async fn progress(session: &Session, name: &str, parent: Option<&str>) -> Result
         },
         other => other.map_err(failed)?,
     };
+    // A namespace that is being deleted keeps its labels.
     let members: Vec<(String, Depths)> = members
         .iter()
+        .filter(|it| it.metadata.deletion_timestamp.is_none())
         .map(|it| (it.metadata.name.clone().unwrap_or_default(), depths(&it.metadata)))
         .collect();
     Ok(label_progress(name, &above, &members))
