@@ -27,10 +27,7 @@ pub(crate) async fn run(command: Command, session: &Session, terminal: &Terminal
     let writes = writes(&command);
     perform(command, session, terminal).await?;
     if writes && describe::is_unserved(session).await {
-        terminal.note(
-            "the settings of hns do not enable Accurate's API (accurate.enabled), and Accurate does not run in namespace accurate: \
-             the change is stored, but nothing checks it or acts on it",
-        );
+        terminal.note(&format!("{UNSERVED}: the change is stored, but nothing checks it or acts on it"));
     }
     Ok(())
 }
@@ -70,6 +67,9 @@ fn writes(command: &Command) -> bool {
         | Command::Options => false,
     }
 }
+
+/// What is said where, as far as is known, nothing serves the API.
+const UNSERVED: &str = "the settings of hns do not enable Accurate's API (accurate.enabled), and Accurate does not run in namespace accurate";
 
 /// How to enable Accurate's API where hns is installed.
 pub(crate) const ENABLE: &str = "To enable Accurate's API, set the chart's value accurate.enabled, or apply config/accurate.yaml, which has \

@@ -63,9 +63,9 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
         None => None,
     };
     terminal.print(&head(name, &place, count));
-    let has_parent = has_parent(session, &place).await;
+    let above = Above::read(session, &place).await;
     let is_above = count.is_some_and(|(_, count)| count > 0);
-    for note in notes(name, &place, labels::settings(session).await.as_ref(), (has_parent, is_above)) {
+    for note in notes(name, &place, labels::settings(session).await.as_ref(), (above, is_above)) {
         terminal.note(&note);
     }
     let (watches, is_hns) = watches((session, terminal), arguments).await?;
@@ -95,10 +95,35 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
     Ok(())
 }
 
-/// Whether the parent exists, as far as the user may see that.
-async fn has_parent(session: &Session, place: &Place) -> bool {
-    let Some(parent) = &place.parent else { return false };
-    !matches!(session.call(session.all::<Namespace>().get_metadata_opt(parent)).await, Ok(None))
+/// The parent, or else the template.
+fn upstream(place: &Place) -> Option<(&str, &'static str)> {
+    let parent = place.parent.as_deref().map(|it| (it, "parent"));
+    parent.or(place.template.as_deref().map(|it| (it, "template")))
+}
+
+/// The state of the parent or the template, as far as the user may see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Above {
+    Missing,
+    /// It is in HNC's hierarchy, too.
+    InBoth,
+    /// Nothing is known to be wrong.
+    Fine,
+}
+
+impl Above {
+    async fn read(session: &Session, place: &Place) -> Self {
+        let Some((name, _)) = upstream(place) else { return Self::Fine };
+        match session.call(session.all::<Namespace>().get_metadata_opt(name)).await {
+            Ok(None) => Self::Missing,
+            Ok(Some(found)) => {
+                let mut above = Place::of(&found.metadata);
+                above.look_into_hnc(session, name).await;
+                if above.is_in_hnc { Self::InBoth } else { Self::Fine }
+            }
+            Err(_) => Self::Fine,
+        }
+    }
 }
 
 /// What is unusual about the place; `is_above` means that other namespaces name it as their parent or template.
@@ -106,24 +131,33 @@ fn notes(
     name: &str,
     place: &Place,
     settings: Option<&forest::Settings>,
-    (has_parent, is_above): (bool, bool),
+    (state, is_above): (Above, bool),
 ) -> Vec<String> {
     let unmanaged = |name: &str| settings.and_then(|it| it.unmanaged(name));
-    let above = place.parent.as_deref().map(|it| (it, "parent"));
-    let above = above.or(place.template.as_deref().map(|it| (it, "template")));
+    let above = upstream(place);
     let excluded = above.and_then(|(above, what)| Some((above, what, unmanaged(above)?)));
+    let cut_off = above.and_then(|(above, what)| {
+        let why = match state {
+            Above::Missing => "does not exist",
+            Above::InBoth => "is in a hierarchy of hnc.x-k8s.io, too",
+            Above::Fine => return None,
+        };
+        Some(format!(
+            "{above}, the {what} of {name}, {why}, so nothing is copied to {name}; `kubectl accurate doctor` says what to do"
+        ))
+    });
     let has_edges = place.parent.is_some() || place.template.is_some() || is_above;
     let ending = place.is_ending.then(|| format!("{name} is being deleted"));
     let on_edges = match (&place.parent, &place.template) {
         _ if place.is_in_hnc && has_edges => Some(format!(
             "{name} is in Accurate's hierarchy, too, so it is halted: nothing is copied to it or from it; `kubectl accurate doctor` says what to do"
         )),
-        (Some(parent), _) if !has_parent => Some(format!(
-            "{parent}, the parent of {name}, does not exist, so nothing is copied to {name}; `kubectl accurate doctor` says what to do"
-        )),
-        _ if let Some((above, what, why)) = excluded => {
+        _ if state != Above::Missing
+            && let Some((above, what, why)) = excluded =>
+        {
             Some(format!("{above}, the {what} of {name}, {why}, so nothing is copied to {name}"))
         }
+        _ if cut_off.is_some() => cut_off,
         (Some(_), Some(template)) => Some(without_effect(name, template)),
         _ => None,
     };
@@ -311,6 +345,7 @@ mod tests {
 
     #[test]
     fn what_is_unusual_about_a_place_is_noted() {
+        use Above::{Fine, InBoth, Missing};
         let settings = forest::Settings::new("home", ["out"], ".*").unwrap();
         let (missing, idle) = ("p, the parent of n, does not exist", "t, the template of n, has no effect");
         let crossed = Place { is_in_hnc: true, parent: Some("p".into()), ..Place::default() };
@@ -321,25 +356,36 @@ mod tests {
             (Place { parent: None, kind: Some("root".into()), ..crossed.clone() }, false, false),
             (Place { is_in_hnc: false, ..crossed }, false, false),
         ] {
-            let notes = notes("n", &place, Some(&settings), (true, is_above)).join("\n");
+            let notes = notes("n", &place, Some(&settings), (Fine, is_above)).join("\n");
             assert_eq!(notes.contains("so it is halted"), is_halted, "{place:?}: {notes}");
         }
-        for (name, parent, template, has_parent, is_ending, wanted) in [
-            ("n", "p", "", true, false, &[][..]),
-            ("n", "", "t", false, false, &[]),
-            ("n", "p", "", false, true, &[missing, "n is being deleted"]),
-            ("n", "p", "t", false, false, &[missing]),
-            ("n", "p", "t", true, false, &[idle]),
-            ("out", "p", "t", true, false, &["namespace out is excluded"]),
-            ("n", "out", "t", true, false, &["out, the parent of n, is excluded by"]),
-            ("n", "out", "", false, false, &["out, the parent of n, does not exist"]),
-            ("n", "", "out", false, false, &["out, the template of n, is excluded by"]),
-            ("n", "p", "out", true, false, &["out, the template of n, has no effect"]),
+        for (name, parent, template, above, is_ending, wanted) in [
+            ("n", "p", "", Fine, false, &[][..]),
+            ("n", "", "t", Fine, false, &[]),
+            ("n", "", "t", Missing, false, &["t, the template of n, does not exist"]),
+            ("n", "p", "", Missing, true, &[missing, "n is being deleted"]),
+            ("n", "p", "t", Missing, false, &[missing]),
+            ("n", "p", "t", Fine, false, &[idle]),
+            (
+                "n",
+                "p",
+                "t",
+                InBoth,
+                false,
+                &["p, the parent of n, is in a hierarchy of hnc.x-k8s.io, too, so"],
+            ),
+            ("n", "", "t", InBoth, false, &["t, the template of n, is in a hierarchy of hnc.x-k8s.io, too"]),
+            ("out", "p", "t", Fine, false, &["namespace out is excluded"]),
+            ("n", "out", "t", Fine, false, &["out, the parent of n, is excluded by"]),
+            ("n", "out", "", InBoth, false, &["out, the parent of n, is excluded by"]),
+            ("n", "out", "", Missing, false, &["out, the parent of n, does not exist"]),
+            ("n", "", "out", Fine, false, &["out, the template of n, is excluded by"]),
+            ("n", "p", "out", Fine, false, &["out, the template of n, has no effect"]),
         ] {
             let some = |text: &str| Some(text.to_owned()).filter(|it| !it.is_empty());
             let place =
                 Place { parent: some(parent), template: some(template), is_ending, ..Place::default() };
-            let notes = notes(name, &place, Some(&settings), (has_parent, false));
+            let notes = notes(name, &place, Some(&settings), (above, false));
             let is_so = |(note, wanted): (&String, &&str)| note.starts_with(wanted);
             assert!(notes.len() == wanted.len() && notes.iter().zip(wanted).all(is_so), "{notes:?}");
         }

@@ -7,13 +7,15 @@ use hns_api::accurate::{SubNamespace, SubNamespaceSpec};
 use kube::api::{DeleteParams, PostParams, Preconditions};
 use tokio::time::{Instant, sleep};
 
-use super::failed;
+use super::{UNSERVED, describe, failed};
 use crate::session::Session;
 use crate::wait::patiently;
 use crate::{Failure, Terminal};
 
 /// How long the controller and the webhook may lag behind the previous write.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// The same if, as far as is known, nothing serves the API. Accurate may run in an unusual namespace.
+const UNSERVED_PATIENCE: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(250);
 
 /// The `SubNamespace`, unless it is being deleted.
@@ -71,13 +73,19 @@ pub(in crate::commands) async fn release(
     uid: Option<&str>,
 ) -> Result<bool, Failure> {
     let what = format!("delete SubNamespace {parent}/{name}, which then no longer owns {name}");
-    patiently(terminal, ("the controller", &what), delete(session, parent, name, uid)).await
+    patiently(terminal, ("the controller", &what), delete((session, terminal), parent, name, uid)).await
 }
 
-async fn delete(session: &Session, parent: &str, name: &str, uid: Option<&str>) -> Result<bool, Failure> {
+async fn delete(
+    (session, terminal): (&Session, &Terminal),
+    parent: &str,
+    name: &str,
+    uid: Option<&str>,
+) -> Result<bool, Failure> {
     let api = session.within::<SubNamespace>(parent);
     let what = format!("SubNamespace {parent}/{name} cannot be deleted");
-    let deadline = Instant::now() + PATIENCE;
+    let mut deadline = Instant::now() + PATIENCE;
+    let mut way_out = None;
     loop {
         let Some(form) = get(session, parent, name).await? else { return Ok(true) };
         if uid.is_some_and(|uid| form.metadata.uid.as_deref() != Some(uid)) {
@@ -99,15 +107,35 @@ async fn delete(session: &Session, parent: &str, name: &str, uid: Option<&str>) 
                         && (problem.code() == 409 || problem.is_temporary() || problem.is_denied()) => {}
                 Err(problem) => return Err(failed(what, &problem)),
             }
-        } else if is_late {
+        } else if let Some(hint) = way_out
+            && is_late
+        {
             return Err(Failure::new(format!(
                 "Error: {what}: its status does not show yet that namespace {name} has another parent, so the namespace could be \
                  deleted with it"
             ))
-            .with_hint("The controller has not updated it; `kubectl hns doctor` checks the controller."));
+            .with_hint(hint));
+        } else if way_out.is_none() {
+            let (limit, hint) = limit((session, terminal), parent, name).await;
+            (deadline, way_out) = (Instant::now() + limit, Some(hint));
         }
         sleep(POLL).await;
     }
+}
+
+/// How long to wait for the status, and what to do if it does not change. Says so if nothing changes it.
+async fn limit(
+    (session, terminal): (&Session, &Terminal),
+    parent: &str,
+    name: &str,
+) -> (Duration, &'static str) {
+    if !describe::is_unserved(session).await {
+        return (PATIENCE, "The controller has not updated it; `kubectl hns doctor` checks the controller.");
+    }
+    terminal.note(&format!(
+        "{UNSERVED}: nothing updates the status of SubNamespace {parent}/{name}, for which this command waits"
+    ));
+    (UNSERVED_PATIENCE, "Set accurate.enabled in the settings of hns.")
 }
 
 /// Whether the namespace of that name belongs to another parent.

@@ -9,7 +9,7 @@ use forest::{EdgeKind, Forest, Labels, Name};
 use hns_api::accurate::{SubNamespace, SubNamespaceSpec};
 use k8s_openapi::api::core::v1::Namespace as Object;
 
-use super::place::{self, Place};
+use super::place::{self, Mode, Place};
 use super::refusals::Request;
 use super::{describe, forms, labels, refusals, relocation, sub};
 use crate::cluster_preview::{ClusterPreview, Decision, Document};
@@ -165,11 +165,16 @@ async fn create(arguments: &sub::Create, session: &Session) -> Result<Change, Fa
 }
 
 async fn delete(arguments: &sub::Delete, session: &Session) -> Result<Change, Failure> {
-    let (name, parent) = (&arguments.name, arguments.parent(session).await?);
+    let (name, parent) = (&arguments.name, arguments.parent(session, Mode::DryRun).await?);
     let form = session.call(session.within::<SubNamespace>(&parent).get_metadata_opt(name)).await;
     if matches!(form, Ok(None)) {
         place::to_move(session, name).await?;
         return Err(sub::by_label_only(name));
+    }
+    if let Ok(Some(form)) = form
+        && let Some(line) = sub::has_begun(&parent, &form.metadata)
+    {
+        return Ok(Change { namespaces: vec![name.clone(), parent], lines: vec![line], ..Change::default() });
     }
     Ok(Change {
         lines: vec![format!("SubNamespace {parent}/{name} would be deleted")],

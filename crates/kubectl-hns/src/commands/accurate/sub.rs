@@ -9,9 +9,10 @@ use hns_api::accurate::labels::TYPE_ROOT;
 use hns_api::accurate::{GROUP, SubNamespace, SubNamespaceSpec};
 use hns_cluster::api::Api;
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, ListParams, PostParams};
 
-use super::place::{self, Place};
+use super::place::{self, Mode, Place};
 use super::{failed, labels, refusals, relocation};
 use crate::failure::Done;
 use crate::session::Session;
@@ -135,8 +136,8 @@ fn without_effect(spec: &SubNamespaceSpec, settings: &Settings) -> Vec<String> {
 }
 
 impl Delete {
-    /// The parent of the sub-namespace.
-    pub(super) async fn parent(&self, session: &Session) -> Result<String, Failure> {
+    /// The parent of the sub-namespace. `mode` is that of the commands in hints.
+    pub(super) async fn parent(&self, session: &Session, mode: Mode) -> Result<String, Failure> {
         let name = &self.name;
         let found = match session.call(session.all::<Namespace>().get_metadata(name)).await {
             Ok(found) => found,
@@ -145,10 +146,11 @@ impl Delete {
                 if !problem.is_forbidden() {
                     return Err(Box::pin(with_forms(failure, session, name)).await);
                 }
+                let only = if mode == Mode::DryRun { " --dry-run=server" } else { "" };
                 // Who created it may lack this right, for example where no RoleBinding is copied.
                 return Err(failure.and_hint(&format!(
                     "This command reads the namespace to find its parent. If you know the parent, you need not read it: \
-                     `kubectl delete subnamespaces.{GROUP} {name} -n PARENT`."
+                     `kubectl delete subnamespaces.{GROUP} {name} -n PARENT{only}`."
                 )));
             }
         };
@@ -212,6 +214,13 @@ fn of_root(name: &str, others: &str, cascades: bool) -> String {
     }
 }
 
+/// What is said if the `SubNamespace` is being deleted.
+pub(super) fn has_begun(parent: &str, form: &ObjectMeta) -> Option<String> {
+    form.deletion_timestamp.as_ref()?;
+    let name = form.name.as_deref().unwrap_or_default();
+    Some(format!("SubNamespace {parent}/{name} is being deleted already"))
+}
+
 /// The failure of a deletion where there is no `SubNamespace`.
 pub(super) fn by_label_only(name: &str) -> Failure {
     Failure::new(format!("Error: there is no SubNamespace of {name}")).with_hint(format!(
@@ -246,8 +255,15 @@ pub(crate) async fn create(arguments: &Create, session: &Session, terminal: &Ter
 
 pub(crate) async fn delete(arguments: &Delete, session: &Session, terminal: &Terminal) -> Done {
     let name = &arguments.name;
-    let parent = arguments.parent(session).await?;
+    let parent = arguments.parent(session, Mode::Store).await?;
     let forms = session.within::<SubNamespace>(&parent);
+    // Who may not read it may delete it.
+    if let Ok(form) = session.call(forms.get_metadata(name)).await
+        && let Some(line) = has_begun(&parent, &form.metadata)
+    {
+        terminal.line(&line);
+        return Ok(());
+    }
     let deleted = session.call(forms.delete(name, &DeleteParams::default())).await;
     let Err(problem) = deleted else {
         terminal.line(&format!("deleted SubNamespace {parent}/{name}"));

@@ -59,7 +59,10 @@ pub(super) async fn run(
     for (place, step) in tree.steps.iter().enumerate() {
         terminal.line(&format!("  {}. {}", place + 1, step.line()));
     }
-    terminal.line("Until the last namespace has passed, the namespaces that are in both hierarchies are halted, with all below them.");
+    terminal.line(
+        "Until the last namespace has passed, some namespaces are in both hierarchies. Nothing is copied to or from these, or to those \
+         that are below them in HNC's hierarchy.",
+    );
     terminal.line("Then HNC's copies replace those of Accurate. Labels and annotations that Accurate has set stay, and follow nothing.");
     if found.stays > 0 {
         let (copies, they) = match found.stays {

@@ -17,6 +17,7 @@ use kube::CustomResourceExt;
 use kube::api::{DynamicObject, ListParams};
 use kube::core::ObjectMeta;
 
+use super::anchors::{NOT_CREATED, NOT_DELETED};
 use super::remedies::for_all;
 use super::{Finding, some};
 use crate::accurate_trees::{self, AccurateTrees};
@@ -40,7 +41,9 @@ pub(super) async fn check(
         Err(failure) => return vec![Finding::note(SUBJECT, format!("not checked: {}", failure.clause()))],
     };
     let mut findings = misplaced(&forest);
-    findings.extend(forms.iter().filter_map(|(parent, form)| stalled(parent, form, (&forest, &forms))));
+    findings.extend(forms.iter().filter_map(|(parent, form)| {
+        stalled(parent, form, (&forest, &forms)).or_else(|| unfinished(parent, form, &forest))
+    }));
     findings.extend(namespaces.iter().filter_map(|it| {
         let original = Original::read(it.annotations.get(MOVED_FROM)?)?;
         Some(interrupted(&it.name, &original.namespace, it.labels.get(PARENT)))
@@ -191,17 +194,56 @@ fn stalled(
     (forest, forms): (&Forest, &[(forest::Name, SubNamespaceFact)]),
 ) -> Option<Finding> {
     let (name, condition) = (&form.name, form.status.stalled.as_ref()?);
-    let delete =
-        format!("`kubectl delete subnamespaces.{GROUP} {name} -n {parent}` deletes it, and no namespace");
+    let delete = deletion(parent, name);
     let hint = if let Some(why) = forest.shared_settings().unmanaged(name) {
         format!("The namespace {name} {why}: include it again, or delete the SubNamespace. {delete}.")
     } else if *condition.reason == *CONFLICT && **name != *parent {
         taken((parent, form), &delete, (forest, forms))
+    } else if let Some(child) = child_above(forest, parent, name) {
+        format!(
+            "Make {child} a root: `kubectl accurate sub cut {child}`. The controller then creates {name} below {parent}. Or: {delete}."
+        )
     } else {
         format!("{delete}.")
     };
     let text = format!("{} ({})", condition.message, condition.reason);
     Some(Finding::wrong(format!("SubNamespace {parent}/{name}"), text, hint))
+}
+
+/// The child of `name` that is above `parent`, or is `parent`.
+fn child_above<'a>(forest: &'a Forest, parent: &'a str, name: &str) -> Option<&'a str> {
+    let above = std::iter::successors(Some(parent), |it| forest.accurate_upstream(it).map(|it| &**it));
+    // Those above can be in a cycle.
+    above.take(forest.names().count()).find(|it| parent_of(forest, it).is_some_and(|it| **it == *name))
+}
+
+/// How to delete a `SubNamespace` without a namespace.
+fn deletion(parent: &str, name: &str) -> String {
+    format!("`kubectl delete subnamespaces.{GROUP} {name} -n {parent}` deletes it, and no namespace")
+}
+
+/// A `SubNamespace` whose namespace has still to be created, or to be deleted with it: both take a moment if nothing is wrong.
+fn unfinished(parent: &str, form: &SubNamespaceFact, forest: &Forest) -> Option<Finding> {
+    let name = &form.name;
+    let exists = forest.namespace_version(name).is_some();
+    let stays = || parent_of(forest, name).is_some_and(|it| **it == *parent) && !forest.is_terminating(name);
+    let (text, hint) = match (form.terminating, exists) {
+        (false, false) => {
+            ("its namespace does not exist", format!("{NOT_CREATED} {}.", deletion(parent, name)))
+        }
+        (true, true) if stays() => (
+            "it is being deleted, but its namespace stays",
+            format!("{NOT_DELETED} If {name} is to stay, `kubectl accurate sub cut {name}` makes it a root."),
+        ),
+        _ => return None,
+    };
+    let subject = format!("SubNamespace {parent}/{name}");
+    forest.shared_settings().is_managed(parent).then(|| Finding::wrong(subject, text, hint))
+}
+
+/// The parent, if it has one.
+fn parent_of<'a>(forest: &'a Forest, name: &str) -> Option<&'a forest::Name> {
+    forest.accurate_upstream(name).filter(|_| forest.accurate_edge(name) == Some(EdgeKind::Parent))
 }
 
 /// What to do about a `SubNamespace` whose name another namespace has; `delete` says how to delete it.
@@ -211,8 +253,7 @@ fn taken(
     (forest, forms): (&Forest, &[(forest::Name, SubNamespaceFact)]),
 ) -> String {
     let name = &form.name;
-    let above =
-        forest.accurate_upstream(name).filter(|_| forest.accurate_edge(name) == Some(EdgeKind::Parent));
+    let above = parent_of(forest, name);
     let (place, way) = match above {
         Some(other) => (format!("has the parent {other}"), "move"),
         None if forest.is_in_hnc(name) => ("is in a hierarchy of hnc.x-k8s.io".to_owned(), "graft"),
@@ -376,6 +417,35 @@ mod tests {
     }
 
     #[test]
+    fn a_namespace_is_created_and_deleted_with_its_sub_namespace() {
+        let settings = std::sync::Arc::new(forest::Settings::new("home", ["out"], ".*").unwrap());
+        let missing = "its namespace does not exist The controller has not created the namespace: its log";
+        let stays = "it is being deleted, but its namespace stays The controller has not deleted the namespace: its log";
+        for (namespace, label, [terminating, is_going], parent, wanted) in [
+            ("other", (PARENT, "p"), [false, false], "p", Some(missing)),
+            ("other", (PARENT, "p"), [false, false], "out", None),
+            ("other", (PARENT, "p"), [true, false], "p", None),
+            ("n", (PARENT, "p"), [false, false], "p", None),
+            ("n", (PARENT, "p"), [true, false], "p", Some(stays)),
+            ("n", (PARENT, "p"), [true, true], "p", None),
+            ("n", (PARENT, "q"), [true, false], "p", None),
+            ("n", (TEMPLATE, "p"), [true, false], "p", None),
+        ] {
+            let mut structure = sketch(&["p", "q", "out", namespace]);
+            let fact = structure.namespaces.get_mut(namespace).unwrap();
+            (fact.labels, fact.terminating) = ([label].into_iter().collect(), is_going);
+            let empty = Forest::unconfigured(settings.clone()).with_accurate(std::sync::Arc::default());
+            let form = SubNamespaceFact { name: "n".into(), terminating, ..SubNamespaceFact::default() };
+            let found = unfinished(parent, &form, &structure.put_into(empty)).map(|it| said(&it));
+            let is_so = match (&found, wanted) {
+                (Some(found), Some(wanted)) => found.starts_with(&format!("SubNamespace p/n: {wanted}")),
+                (found, wanted) => found.is_none() && wanted.is_none(),
+            };
+            assert!(is_so, "{namespace} {label:?} {terminating} {is_going} {parent}: {found:?}");
+        }
+    }
+
+    #[test]
     fn a_stalled_sub_namespace_and_an_interrupted_move_name_the_command() {
         let form = |reason: &str| {
             let stalled = Stalled { reason: reason.into(), message: "m".into(), observed_generation: 1 };
@@ -388,6 +458,14 @@ mod tests {
         assert!(conflict.contains("kubectl accurate sub graft n p"), "{conflict}");
         let other = said(&stalled("p", &form("InvalidParent"), (&forest, &[])).unwrap());
         assert!(other.contains("kubectl delete") && !other.contains("sub move"), "{other}");
+        let mut structure = sketch(&["p", "q"]);
+        for (name, parent) in [("p", "q"), ("q", "n")] {
+            structure.namespaces.get_mut(name).unwrap().labels = [(PARENT, parent)].into_iter().collect();
+        }
+        let empty = Forest::unconfigured(std::sync::Arc::new(crate::structure::settings()));
+        let below = structure.put_into(empty.with_accurate(std::sync::Arc::default()));
+        let cycle = said(&stalled("p", &form("Cycle"), (&below, &[])).unwrap());
+        assert!(cycle.contains("Make q a root: `kubectl accurate sub cut q`."), "{cycle}");
         let itself = said(&stalled("n", &form(CONFLICT), (&forest, &[])).unwrap());
         assert!(itself.ends_with("-n n` deletes it, and no namespace."), "{itself}");
         assert!(stalled("p", &SubNamespaceFact::default(), (&forest, &[])).is_none());

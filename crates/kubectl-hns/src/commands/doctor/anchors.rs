@@ -8,12 +8,20 @@ use crate::accurate_trees::is_labelled;
 use crate::lines::printable;
 use crate::structure::Structure;
 
+/// What to do about a namespace that is to be created.
+pub(super) const NOT_CREATED: &str = "The controller has not created the namespace: its log says why, for example because a policy refused it. \
+                                      See also the lease above.";
+
+/// What to do about a namespace that is to be deleted.
+pub(super) const NOT_DELETED: &str = "The controller has not deleted the namespace: its log says why, for example because a policy refused it. \
+                                      See also the lease above.";
+
 pub(super) fn check(structure: &Structure, settings: &Settings) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let not_ok = |(parent, anchor): &&(Name, AnchorFact)| {
-        anchor.state.as_deref() != Some(anchor_states::OK) && settings.is_managed(parent)
-    };
-    for (parent, anchor) in structure.anchors.iter().filter(not_ok) {
+    let managed = || structure.anchors.iter().filter(|(parent, _)| settings.is_managed(parent));
+    let (leaving, others): (Vec<_>, Vec<_>) = managed().partition(|it| leaves_its_namespace(structure, it));
+    let mut findings: Vec<Finding> = leaving.into_iter().map(undeleted).collect();
+    let is_ok = |anchor: &AnchorFact| anchor.state.as_deref() == Some(anchor_states::OK);
+    for (parent, anchor) in others.into_iter().filter(|(_, anchor)| !is_ok(anchor)) {
         let (name, state) = (&anchor.name, anchor.state.as_deref().unwrap_or_default());
         let hint = match state {
             anchor_states::CONFLICT if !structure.namespaces.contains_key(name) => format!(
@@ -48,7 +56,7 @@ pub(super) fn check(structure: &Structure, settings: &Settings) -> Vec<Finding> 
             "" if structure.namespaces.contains_key(name) => {
                 "The namespace exists; the controller has not written the state of the anchor: see its log, and the lease above.".to_owned()
             }
-            _ => "The controller has not created the namespace: see its log, and the lease above.".to_owned(),
+            _ => format!("{NOT_CREATED} `kubectl delete subns {name} -n {parent}` removes the anchor."),
         };
         let is = if state.is_empty() {
             "has no state yet".into()
@@ -93,6 +101,21 @@ pub(super) fn check(structure: &Structure, settings: &Settings) -> Vec<Finding> 
         }
     }
     findings
+}
+
+/// Whether the anchor is being deleted, and its subnamespace is not.
+fn leaves_its_namespace(structure: &Structure, (parent, anchor): &(Name, AnchorFact)) -> bool {
+    anchor.terminating
+        && structure.namespaces.get(&anchor.name).is_some_and(|it| {
+            !it.terminating && it.annotations.get(annotations::SUBNAMESPACE_OF) == Some(&**parent)
+        })
+}
+
+fn undeleted((parent, AnchorFact { name, .. }): &(Name, AnchorFact)) -> Finding {
+    let hint = format!(
+        "{NOT_DELETED} If {name} is to stay, `kubectl hns convert {name} --to full` makes it a full namespace."
+    );
+    Finding::wrong("anchor", format!("{name} in {parent} is being deleted, but its namespace stays"), hint)
 }
 
 pub(super) fn has_anchor(structure: &Structure, parent: &str, name: &str) -> bool {
@@ -183,6 +206,23 @@ mod tests {
                 vec![("a".into(), AnchorFact { name: "taken".into(), state, ..AnchorFact::default() })];
             let hints: Vec<_> = check(&structure, &settings()).into_iter().filter_map(|it| it.hint).collect();
             assert_eq!(hints[0].contains("convert taken --to sub"), wanted, "{namespace}: {hints:?}");
+        }
+    }
+
+    #[test]
+    fn an_anchor_that_is_being_deleted_takes_its_namespace_with_it() {
+        for (namespace, is_going, wanted) in [
+            ("[s] n < a", false, &["anchor: n in a is being deleted, but its namespace stays"][..]),
+            ("[s] n < a", true, &[]),
+            ("n < a", false, &[]),
+            ("other", false, &[]),
+        ] {
+            let mut structure = sketch(&["a", namespace]);
+            structure.namespaces.values_mut().for_each(|it| it.terminating = is_going);
+            let state = Some(anchor_states::OK.into());
+            let anchor = AnchorFact { name: "n".into(), state, terminating: true, ..AnchorFact::default() };
+            structure.anchors = vec![("a".into(), anchor)];
+            assert_eq!(texts(&check(&structure, &settings())), wanted, "{namespace} {is_going}");
         }
     }
 
