@@ -52,6 +52,8 @@ pub struct Preview {
     /// Namespaces that are deleted because of a change. The preview does not delete namespaces that were terminating before: their
     /// deletion may be stuck.
     terminating: BTreeSet<Name>,
+    /// Namespaces that no plan deletes.
+    kept: BTreeSet<Name>,
     clock: u64,
     restless: bool,
 }
@@ -81,6 +83,7 @@ impl Preview {
             open: Change { everything: true, namespaces: HashMap::new() },
             ledger: Ledger::default(),
             terminating: BTreeSet::new(),
+            kept: BTreeSet::new(),
             clock: 0,
             restless: false,
         }
@@ -113,6 +116,11 @@ impl Preview {
     /// Changes from here on are the outcome.
     pub fn mark(&mut self) {
         self.ledger = Ledger::default();
+    }
+
+    /// From here on, no plan deletes these namespaces: the API server may refuse to delete them.
+    pub fn keep(&mut self, names: BTreeSet<Name>) {
+        self.kept = names;
     }
 
     /// The changes since the mark.

@@ -23,12 +23,12 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::DynamicObject;
 use serde_json::Value;
 
-pub(crate) use self::admission::PERMANENT;
 pub(crate) use self::anchors::add_unlisted;
 pub(crate) use self::decisions::Decision;
 pub(crate) use self::document::Document;
-use self::notes::{counted, limited_below, released, uncounted, unknown};
+use self::notes::{below_deleted, counted, limited_below, released, uncounted, unknown};
 use self::present::Present;
+pub(crate) use self::present::is_deletion;
 
 use crate::Failure;
 use crate::accurate_trees::around;
@@ -246,8 +246,16 @@ impl<'a> ClusterPreview<'a> {
         if let (Some(intent), Some(Decision::Allowed { .. })) = (intents.first(), &first) {
             self.presume_permission(intent);
         }
+        let below = below_deleted(self.forest(), intents);
+        // A pending deletion of a namespace that is taken out of its place may be refused.
+        let placed = intents.iter().filter_map(|it| match it {
+            Intent::Label { namespace, .. } => Some(namespace),
+            other => moves(other),
+        });
+        self.preview.keep(placed.cloned().collect());
         self.settle().await?;
-        let present = Present::of(&self.preview, &self.unreadable);
+        self.preview.keep(BTreeSet::new());
+        let present = Present::of(&self.preview, &self.unreadable, &below);
         self.preview.mark();
         let moving: BTreeSet<&Name> = intents.iter().filter_map(moves).collect();
         let limited: Vec<_> = moving.into_iter().map(|it| (it, self.forest().quotas_over(it))).collect();

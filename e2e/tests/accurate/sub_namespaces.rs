@@ -3,10 +3,12 @@
 
 use std::time::{Duration, Instant};
 
+use hns_e2e::eventually;
+use hns_e2e::steps::PATIENCE;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::scene::{FINALIZER, FORMS, PARENT, at, label, namespace, path, scene, version};
+use super::scene::{FINALIZER, FORMS, PARENT, SECRETS, at, label, namespace, path, scene, version};
 
 fn form(name: &str) -> Value {
     json!({ "apiVersion": "accurate.cybozu.com/v2", "kind": "SubNamespace", "metadata": { "name": name } })
@@ -93,6 +95,61 @@ async fn a_conflict_is_shown_keeps_its_time_and_ends_when_the_rival_goes() {
     let kept = scene.get(&namespace("y-taken")).await.unwrap().unwrap();
     assert_eq!(kept["metadata"]["uid"], uid.as_str());
     assert!(kept["metadata"]["deletionTimestamp"].is_null());
+}
+
+/// The policy of a company: the controller tries to delete the namespace again and again.
+#[tokio::test]
+async fn one_whose_namespace_cannot_be_deleted_holds_up_no_other() {
+    const POLICY: &str = r#"{"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "pk-kept"}, "spec": {
+            "matchConstraints": {"resourceRules": [
+                {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["DELETE"], "resources": ["namespaces"]}]},
+            "validations": [{"expression": "oldObject.metadata.name != 'pk-kept'", "message": "not this one"}]}},
+        {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": "pk-kept"},
+            "spec": {"policyName": "pk-kept", "validationActions": ["Deny"]}}]}"#;
+    let scene = scene().await;
+    let cluster = scene.installation.product.cluster();
+    scene.create_root("pk-root").await;
+    scene.create_sub("pk-root", "pk-mid", json!({})).await;
+    scene.create_sub("pk-mid", "pk-kept", json!({})).await;
+    cluster.kubectl().args(["apply", "-f", "-"]).stdin(POLICY).ok().await.unwrap();
+    let dry = format!("{}?dryRun=All", namespace("pk-kept"));
+    eventually("the policy is in force", PATIENCE, async || {
+        match scene.send("DELETE", &dry, Value::Null).await {
+            Err(error) if error.to_string().contains("not this one") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await
+    .unwrap();
+    scene.delete(&path(FORMS, "pk-mid", "pk-kept")).await;
+    scene.create_sub("pk-mid", "pk-later", json!({})).await;
+    scene.create(SECRETS, "pk-root", "pk-late", "update", json!({})).await;
+    scene.copied(SECRETS, "pk-root", "pk-mid", "pk-late").await;
+    scene.copied(SECRETS, "pk-mid", "pk-later", "pk-late").await;
+    let kept = scene.get(&namespace("pk-kept")).await.unwrap().unwrap();
+    assert!(kept["metadata"]["deletionTimestamp"].is_null(), "{kept}");
+    cluster.kubectl().args(["delete", "-f", "-"]).stdin(POLICY).ok().await.unwrap();
+    scene.gone(&namespace("pk-kept")).await;
+}
+
+/// Kubernetes itself refuses to delete this namespace.
+#[tokio::test]
+async fn the_namespace_default_is_cut_and_not_deleted() {
+    let scene = scene().await;
+    scene.create_root("df-root").await;
+    scene.send_until_allowed("POST", &path(FORMS, "df-root", ""), form("default")).await;
+    let place = path(FORMS, "df-root", "default");
+    let boss = json!({ "metadata": { "labels": { PARENT: "df-root" } } });
+    scene.send_until_allowed("PATCH", &namespace("default"), boss).await;
+    let is_its_own =
+        |it: &Value| at(it, "/status/observedGeneration") == 1 && at(it, "/status/conditions").is_null();
+    scene.until(&place, "has its namespace", is_its_own).await;
+    let refused = scene.send("DELETE", &place, Value::Null).await.unwrap_err().to_string();
+    assert!(refused.contains("take it out of its tree first: kubectl accurate sub cut default"), "{refused}");
+    scene.patch(&namespace("default"), json!({ "metadata": { "labels": { PARENT: null } } })).await;
+    scene.send_until_allowed("DELETE", &place, Value::Null).await;
+    scene.gone(&place).await;
 }
 
 #[tokio::test]

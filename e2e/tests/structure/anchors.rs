@@ -124,25 +124,28 @@ async fn a_new_anchor_is_missing_and_then_ok() -> Result<()> {
     Ok(())
 }
 
-/// Another policy that keeps one namespace from being created.
-fn barrier(name: &str) -> Result<[(DynamicObject, kube::core::ApiResource); 2]> {
+/// Another policy that keeps one namespace from being created, or deleted.
+fn barrier(name: &str, operation: &str) -> Result<[(DynamicObject, kube::core::ApiResource); 2]> {
     let resource = |kind: &str| {
         let gvk = kube::core::GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", kind);
         kube::core::ApiResource::from_gvk(&gvk)
     };
     let policy = json!({
-        "metadata": { "name": "an-barrier" },
+        "metadata": { "name": name },
         "spec": {
             "failurePolicy": "Fail",
             "matchConstraints": { "resourceRules": [{
-                "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["namespaces"],
+                "apiGroups": [""], "apiVersions": ["v1"], "operations": [operation], "resources": ["namespaces"],
             }] },
-            "validations": [{ "expression": format!("object.metadata.name != '{name}'"), "message": "not this one" }],
+            "validations": [{
+                "expression": format!("(object == null ? oldObject : object).metadata.name != '{name}'"),
+                "message": "not this one",
+            }],
         },
     });
     let binding = json!({
-        "metadata": { "name": "an-barrier" },
-        "spec": { "policyName": "an-barrier", "validationActions": ["Deny"] },
+        "metadata": { "name": name },
+        "spec": { "policyName": name, "validationActions": ["Deny"] },
     });
     Ok([
         (serde_json::from_value(policy)?, resource("ValidatingAdmissionPolicy")),
@@ -156,7 +159,7 @@ async fn an_anchor_stays_missing_while_its_namespace_cannot_be_created() -> Resu
     let steps = &scene.steps;
     steps.create_namespace("ab-root").await?;
     steps.subnamespace(&["ab-allowed", "ab-root"]).await?;
-    let barrier = barrier("ab-barred")?;
+    let barrier = barrier("ab-barred", "CREATE")?;
     for (object, resource) in &barrier {
         let api: Api<DynamicObject> = Api::all_with(steps.client.clone(), resource);
         api.create(&PostParams::default(), object).await?;
@@ -178,6 +181,40 @@ async fn an_anchor_stays_missing_while_its_namespace_cannot_be_created() -> Resu
     }
     steps.anchor_shows("ab-root", "ab-barred", "Ok").await?;
     steps.labelled(&["ab-barred", "ab-root"]).await
+}
+
+/// The controller tries to delete the namespace again and again.
+#[tokio::test]
+async fn an_anchor_whose_namespace_cannot_be_deleted_holds_up_no_other() -> Result<()> {
+    let scene = scene().await?;
+    let steps = &scene.steps;
+    steps.plant(&[("ak-root", ""), ("ak-mid", "ak-root")]).await?;
+    steps.subnamespace(&["ak-kept", "ak-mid", "ak-root"]).await?;
+    let barrier = barrier("ak-kept", "DELETE")?;
+    for (object, resource) in &barrier {
+        let api: Api<DynamicObject> = Api::all_with(steps.client.clone(), resource);
+        api.create(&PostParams::default(), object).await?;
+    }
+    let dry = DeleteParams { dry_run: true, ..DeleteParams::default() };
+    eventually("the barrier is in force", PATIENCE, async || {
+        // The rules of this project refuse the deletion of a subnamespace by others, but policies come first.
+        match scene.slipped.namespaces().delete("ak-kept", &dry).await {
+            Err(kube::Error::Api(status)) if status.message.contains("not this one") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await?;
+    steps.anchors("ak-mid").delete("ak-kept", &DeleteParams::default()).await?;
+    steps.subnamespace(&["ak-later", "ak-mid", "ak-root"]).await?;
+    steps.create_binding("ak-root", "ak-late", ("ClusterRole", "view"), "jane").await?;
+    steps.binding_arrives(&["ak-mid", "ak-later"], "ak-late", "ak-root", "jane").await?;
+    let kept = steps.namespaces().get("ak-kept").await?;
+    ensure!(kept.metadata.deletion_timestamp.is_none(), "it is being deleted");
+    for (object, resource) in &barrier {
+        let api: Api<DynamicObject> = Api::all_with(steps.client.clone(), resource);
+        api.delete(&object.name_any(), &DeleteParams::default()).await?;
+    }
+    steps.gone("ak-kept").await
 }
 
 #[tokio::test]

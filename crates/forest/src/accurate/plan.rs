@@ -17,7 +17,7 @@ use self::place::Place;
 use super::fact::SubNamespaceStatus;
 use crate::core::change::Scope;
 use crate::core::name::Name;
-use crate::core::plan::{GIVES, GUARDS, GUARDS_AND_GIVES};
+use crate::core::plan::{GIVES, GUARDS, GUARDS_AND_GIVES, PLAIN};
 use crate::core::stream::Stream;
 use crate::core::tree::EdgeKind;
 use crate::core::version::Version;
@@ -97,7 +97,7 @@ pub fn plan(forest: &Forest, namespace: &str, scope: &Scope) -> Plan {
     let children = structure.map(|id| sub_namespaces::changes(forest, id)).unwrap_or_default();
     if forest.crds_are_being_deleted() {
         plan.step(GUARDS, children.change);
-        plan.step(GUARDS, children.delete);
+        plan.step(PLAIN, children.delete);
         return plan;
     }
     let copies = copies::changes(forest, settings, id, &scope.objects);
@@ -111,7 +111,8 @@ pub fn plan(forest: &Forest, namespace: &str, scope: &Scope) -> Plan {
     plan.step(GUARDS, children.change);
     plan.step(GUARDS, writes.lost_bindings);
     plan.step(GUARDS, writes.lost);
-    plan.step(GUARDS, children.delete);
+    // The API server can refuse a deletion again and again, and nothing in this namespace depends on it.
+    plan.step(PLAIN, children.delete);
     plan.step(GUARDS, writes.restrictions);
     plan.step(GUARDS_AND_GIVES, metadata.into_iter().collect());
     plan.step(GIVES, children.create);

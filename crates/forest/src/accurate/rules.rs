@@ -10,7 +10,7 @@ mod tests;
 
 use super::keys;
 use crate::core::denial::Denial;
-use crate::core::name::Name;
+use crate::core::name::{Name, PERMANENT};
 use crate::core::stream::Stream;
 use crate::core::verdict::{Answers, Check, NamespacedRight, Question, first_refused, unreliable};
 use crate::dialects::Forest;
@@ -29,6 +29,22 @@ fn hncs_structure_is_known(forest: &Forest) -> Check {
 
 fn forbidden(message: impl AsRef<str>) -> crate::core::verdict::Verdict {
     Denial::forbidden(message).into()
+}
+
+/// 403 if Kubernetes never deletes the namespace, or one that would be deleted with it: those whose own `SubNamespaces` lead up to it.
+fn can_be_deleted(forest: &Forest, name: &str) -> Check {
+    let goes = |kept: &&str| {
+        let Some((kept, id)) = forest.id(kept).zip(forest.id(name)) else { return false };
+        let above = forest.tree.hop_ancestry(kept).path;
+        let owned = above.iter().take_while(|it| forest.own_sub_namespace(**it).is_some()).count();
+        above.iter().take(owned + 1).any(|it| *it == id)
+    };
+    PERMANENT.into_iter().find(goes).map_or(Ok(()), |kept| {
+        Err(forbidden(format!(
+            "namespace {kept:?} would have to be deleted, too, but Kubernetes never deletes it; take it out of its tree first: \
+             kubectl accurate sub cut {kept}"
+        )))
+    })
 }
 
 /// The right that shows that a user decides about sub-namespaces of a namespace.

@@ -5,6 +5,9 @@ use std::sync::Arc;
 /// The name of a namespace or an object, in shared memory.
 pub type Name = Arc<str>;
 
+/// The namespaces that the API server never deletes (its admission plugin `NamespaceLifecycle`).
+pub const PERMANENT: [&str; 3] = ["default", "kube-system", "kube-public"];
+
 /// Whether a namespace can have this name: a DNS label (RFC 1123). In the path of a request, another text could address something
 /// else.
 pub fn is_namespace_name(text: &str) -> bool {

@@ -240,7 +240,8 @@ pub fn plan(forest: &Forest, namespace: &str, scope: &Scope) -> Plan {
     plan.step(GUARDS, anchors.change.into_iter().chain(first).collect());
     plan.step(GUARDS, copies.lost_bindings);
     plan.step(GUARDS, copies.lost);
-    plan.step(GUARDS, anchors.delete);
+    // The API server can refuse a deletion again and again, and nothing in this namespace depends on it.
+    plan.step(PLAIN, anchors.delete);
     plan.step(GUARDS, copies.restrictions);
     // Bindings wait for the quotas from above. A quota of this namespace that cannot be written must not keep them out.
     plan.step(PLAIN, quotas.derived);

@@ -10,7 +10,7 @@ use super::keys::TREE_LABEL;
 use super::settings::Settings;
 use super::state::{Anchors, is_external, subnamespace_of};
 use crate::core::kind::{KindId, OnConflict};
-use crate::core::name::Name;
+use crate::core::name::{Name, PERMANENT};
 use crate::core::tree::{Ancestry, Id};
 use crate::core::version::Version;
 use crate::dialects::Forest;
@@ -98,6 +98,7 @@ impl Forest {
             && self.lasting_namespace(id).is_some()
             && self.anchor_state(self.name(above), &anchor.name) == AnchorState::Ok
             && !self.downstream(id).is_empty()
+            && !PERMANENT.contains(&child)
             && !self.crds_are_being_deleted();
         ends.then(|| (self.ancestry(child), self.allows_cascading_deletion(id)))
     }

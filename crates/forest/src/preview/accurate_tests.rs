@@ -209,6 +209,24 @@ fn a_namespace_that_goes_and_comes_again_is_deleted_and_created() {
     }
 }
 
+/// The API server may refuse that deletion, and then a user takes the namespace out of its tree.
+#[test]
+fn a_pending_deletion_of_a_namespace_can_be_left_out() {
+    let cut = ["s parent:r>", "s type:>root", "-form r/s"];
+    for (kept, wanted) in [("", &[][..]), ("s", &cut[..])] {
+        let mut forest = draw("r root, s ^r");
+        let form = SubNamespaceFact { terminating: true, ..form("s") };
+        forest.apply(AccurateFact::SubNamespace("r".into(), form));
+        let mut cluster = Cluster { preview: Preview::new(forest), objects: Vec::new() };
+        cluster.preview.keep([kept.into()].into());
+        cluster.settle();
+        cluster.preview.mark();
+        cluster.preview.keep([].into());
+        let outcome = cluster.tried(&[place("s", &[(PARENT, ""), (TYPE, "root")])]);
+        assert_eq!(words(&outcome), wanted, "{kept}");
+    }
+}
+
 #[test]
 fn a_template_that_is_unset_takes_its_copies_with_it() {
     let objects = "t/Secret/a=update i/Secret/a=update<t t/Secret/b=create i/Secret/b=create<t";

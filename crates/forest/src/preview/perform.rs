@@ -69,9 +69,10 @@ impl Preview {
         self.terminating.insert(name.clone());
     }
 
-    /// The same, if it is still this namespace.
+    /// The same, if it is still this namespace, and not kept.
     pub(super) fn delete_namespace(&mut self, name: &Name, version: &Version) {
-        if self.forest.namespace_version(name).is_some_and(|known| known.uid == version.uid) {
+        let is_it = self.forest.namespace_version(name).is_some_and(|known| known.uid == version.uid);
+        if is_it && !self.kept.contains(name) {
             self.terminate(name);
         }
     }

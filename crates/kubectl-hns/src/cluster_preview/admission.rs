@@ -3,6 +3,7 @@
 
 use forest::Forest;
 use forest::configuration::rights::Right as AccountRight;
+use forest::core::name::PERMANENT;
 use forest::preview::{Intent, Preview};
 use forest::rules::{Answer, Answers, NamespacedRight, Question, User, Verdict};
 use futures::future::join_all;
@@ -22,9 +23,6 @@ use crate::user_rights::{Right, is_allowed};
 
 /// The limit of rounds; no rule asks as many questions in sequence.
 const ROUNDS: usize = 24;
-
-/// The namespaces that the API server never deletes (its admission plugin `NamespaceLifecycle`).
-pub(crate) const PERMANENT: [&str; 3] = ["default", "kube-system", "kube-public"];
 
 /// The refusal of the API server before admission, if there is one.
 pub(super) fn unfit(forest: &Forest, intent: &Intent) -> Option<Decision> {

@@ -46,15 +46,21 @@ pub(super) fn uncounted(
     })
 }
 
-/// The namespaces below those that are to be deleted, each with the quotas that limit it.
-pub(super) fn limited_below(forest: &Forest, intents: &[Intent]) -> Vec<(Name, Vec<Quota>)> {
+/// The namespaces below the one that is to be deleted.
+pub(super) fn below_deleted(forest: &Forest, intents: &[Intent]) -> BTreeSet<Name> {
     let mut deleted = intents.iter().filter_map(|intent| match intent {
         Intent::DeleteNamespace { name } | Intent::DeleteAnchor { child: name, .. } => Some(name),
         _ => None,
     });
-    let Some(top) = deleted.next() else { return Vec::new() };
-    let below = forest.names().filter(|name| forest.ancestry(name).iter().skip(1).any(|it| it == top));
-    below.map(|name| (name.clone(), forest.quotas_over(name))).collect()
+    let Some(top) = deleted.next() else { return BTreeSet::new() };
+    let is_below = |name: &&Name| forest.ancestry(name).iter().skip(1).any(|it| it == top);
+    forest.names().filter(is_below).cloned().collect()
+}
+
+/// The same, each with the quotas that limit it.
+pub(super) fn limited_below(forest: &Forest, intents: &[Intent]) -> Vec<(Name, Vec<Quota>)> {
+    let below = below_deleted(forest, intents).into_iter();
+    below.map(|name| (name.clone(), forest.quotas_over(&name))).collect()
 }
 
 /// A note about the namespaces that stay and that quotas do not limit any more, except quotas whose usage is known to change.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use forest::preview::{ObjectChange, Outcome, Preview};
+use forest::preview::{NamespaceChange, NamespaceState, ObjectChange, Outcome, Preview};
 use forest::{Name, ObjectKey};
 
 /// What the controller has still to do, and what is being deleted.
@@ -16,14 +16,19 @@ pub(super) struct Present {
     not_made: BTreeSet<Name>,
     /// The namespaces that are being deleted.
     going: BTreeSet<Name>,
+    /// The namespaces below a deleted one whose anchor is being deleted: the controller has still to delete them.
+    begun: BTreeSet<Name>,
 }
 
 impl Present {
-    /// That of a preview in which nothing was changed.
-    pub(super) fn of(preview: &Preview, unreadable: &BTreeSet<Name>) -> Self {
+    /// That of a preview in which nothing was changed; `below` are the namespaces below one that is to be deleted.
+    pub(super) fn of(preview: &Preview, unreadable: &BTreeSet<Name>, below: &BTreeSet<Name>) -> Self {
         let forest = preview.forest();
         let going = forest.names().filter(|name| forest.is_terminating(name)).cloned().collect();
-        Self { going, ..Self::left_to_do(&preview.outcome(), unreadable) }
+        let outcome = preview.outcome();
+        let begun = outcome.namespaces.iter().filter(|it| is_deletion(it) && below.contains(&it.name));
+        let begun = begun.map(|it| it.name.clone()).collect();
+        Self { going, begun, ..Self::left_to_do(&outcome, unreadable) }
     }
 
     fn left_to_do(outcome: &Outcome, unreadable: &BTreeSet<Name>) -> Self {
@@ -33,6 +38,7 @@ impl Present {
             missing: outcome.objects.iter().filter(|it| it.before.is_none()).map(place).collect(),
             not_made: created.map(|it| it.name.clone()).collect(),
             going: BTreeSet::new(),
+            begun: BTreeSet::new(),
         }
     }
 
@@ -40,7 +46,7 @@ impl Present {
     pub(super) fn leave_out_of(&self, outcome: &mut Outcome) -> Option<String> {
         outcome.objects.retain(|it| it.after.is_some() || !self.missing.contains(&place(it)));
         outcome.namespaces.retain(|it| it.after.is_some() || !self.not_made.contains(&it.name));
-        let mut concerned = BTreeSet::new();
+        let mut concerned = self.begun.clone();
         let mut stays = |name: &Name| {
             let is_going = self.going.get(name);
             concerned.extend(is_going.cloned());
@@ -55,6 +61,12 @@ impl Present {
     }
 }
 
+/// Whether the namespace is deleted, and was not being deleted before.
+pub(crate) fn is_deletion(change: &NamespaceChange) -> bool {
+    let is_going = |state: Option<&NamespaceState>| state.is_none_or(|it| it.terminating);
+    !is_going(change.before.as_ref()) && is_going(change.after.as_ref())
+}
+
 fn place(object: &ObjectChange) -> (Name, ObjectKey) {
     (object.namespace.clone(), object.key.clone())
 }
@@ -66,9 +78,31 @@ fn size(outcome: &Outcome, unreadable: &BTreeSet<Name>) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use forest::preview::{AnchorChange, NamespaceChange, NamespaceState};
+    use forest::AnchorFact;
+    use forest::preview::AnchorChange;
 
     use super::*;
+    use crate::structure::tests::sketch;
+
+    #[test]
+    fn a_namespace_whose_anchor_is_being_deleted_is_named() {
+        let mut structure = sketch(&["top", "[s] low < top"]);
+        let anchor = AnchorFact {
+            name: "low".into(),
+            state: Some("Ok".into()),
+            finalizers: vec![hns_api::GROUP.into()],
+            terminating: true,
+            ..AnchorFact::default()
+        };
+        structure.anchors.push(("top".into(), anchor));
+        let mut preview = Preview::new(structure.forest());
+        preview.settle();
+        for (below, wanted) in [(&["low"][..], Some("low is being deleted already")), (&[], None)] {
+            let below = below.iter().copied().map(Name::from).collect();
+            let present = Present::of(&preview, &BTreeSet::new(), &below);
+            assert_eq!(present.leave_out_of(&mut Outcome::default()).as_deref(), wanted);
+        }
+    }
 
     #[test]
     fn a_namespace_that_is_not_made_yet_is_not_deleted() {

@@ -6,6 +6,7 @@ mod messages;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use forest::core::name::PERMANENT;
 use hns_api::SubnamespaceAnchor;
 use hns_cluster::api::Api;
 use k8s_openapi::api::core::v1::Namespace;
@@ -22,7 +23,6 @@ use self::messages::{
 pub(super) use self::messages::{despite_children, names_permission, of_accurate, of_another};
 use super::hierarchy::{self, Edit};
 use super::{describe, set};
-use crate::cluster_preview::PERMANENT;
 use crate::failure::{Done, Problem};
 use crate::installation::is_definition_deleted;
 use crate::session::Session;

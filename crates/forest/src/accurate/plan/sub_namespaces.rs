@@ -6,7 +6,7 @@ use crate::accurate::keys;
 use crate::accurate::place::Labelled;
 use crate::accurate::rules::namespace::has_next;
 use crate::accurate::state::labels_of;
-use crate::core::name::is_namespace_name;
+use crate::core::name::{PERMANENT, is_namespace_name};
 use crate::core::tree::{EdgeKind, Id};
 use crate::core::version::Version;
 use crate::dialects::Forest;
@@ -69,6 +69,7 @@ pub(super) fn changes(forest: &Forest, id: Id) -> Changes {
 
 fn child(forest: &Forest, parent: Id, form: &SubNamespaceFact) -> Child {
     const CONFLICT: &str = "Conflict";
+    const CYCLE: &str = "Cycle";
     let conflict = || Child::Stalled(CONFLICT, "Conflicting namespace already exists".into());
     let id = forest.id(&form.name);
     let name = forest.name(parent);
@@ -82,11 +83,18 @@ fn child(forest: &Forest, parent: Id, form: &SubNamespaceFact) -> Child {
             _ => conflict(),
         };
     }
-    // Others name this one as their upstream namespace. It is not given to the one that waited for the name to become free. That state
-    // stays whatever else is wrong: it is all that is known of the wait.
+    if is_for_another(forest, form) {
+        return conflict();
+    }
+    // The namespaces above this one can name a missing one, too.
+    if id.is_some_and(|id| forest.tree.hop_ancestry(parent).path.contains(&id)) {
+        return Child::Stalled(CYCLE, format!("namespace {} would be below itself", form.name));
+    }
+    // Others name this one as their upstream namespace. It is not given to the one that waited for the name to become free. These two
+    // states stay whatever else is wrong: they are all that is known of the wait.
     let is_awaited = id.is_some_and(|id| !forest.tree.next_hops(id).is_empty());
-    let waited = form.status.stalled.as_ref().is_some_and(|stalled| *stalled.reason == *CONFLICT);
-    if (is_awaited && waited) || is_for_another(forest, form) {
+    let waited = form.status.stalled.as_ref().is_some_and(|it| [CONFLICT, CYCLE].contains(&&*it.reason));
+    if is_awaited && waited {
         return conflict();
     }
     if !labels_of(forest, parent).leads(EdgeKind::Parent) {
@@ -97,9 +105,6 @@ fn child(forest: &Forest, parent: Id, form: &SubNamespaceFact) -> Child {
     }
     if !is_namespace_name(&form.name) || forest.settings().unmanaged(&form.name).is_some() {
         return Child::Stalled("InvalidName", format!("No sub-namespace can have the name {:?}", form.name));
-    }
-    if id.is_some_and(|id| forest.tree.hop_ancestry(parent).path.contains(&id)) {
-        return Child::Stalled("Cycle", format!("namespace {} would be below itself", form.name));
     }
     // It would be in both hierarchies.
     if id.is_some_and(|id| !forest.downstream(id).is_empty()) {
@@ -118,11 +123,13 @@ fn is_for_another(forest: &Forest, form: &SubNamespaceFact) -> bool {
     forest.accurate().holders(&form.name).any(|holder| forest.is_managed(holder) && is_stronger(holder))
 }
 
-/// Whether others came below the namespace at the same moment in which the deletion of its `SubNamespace` was judged. They must not lose
-/// what is above them.
+/// Whether the namespace cannot be deleted, or others came below it at the same moment in which the deletion of its `SubNamespace` was
+/// judged: they must not lose what is above them. The rules refuse the deletion of both, but the `SubNamespace` must not wait forever.
 fn keeps_its_namespace(forest: &Forest, name: &str) -> bool {
     let cascades = forest.accurate().settings().is_some_and(|it| it.allow_cascading_deletion);
-    has_next(forest, name, EdgeKind::Template) || (!cascades && has_next(forest, name, EdgeKind::Parent))
+    PERMANENT.contains(&name)
+        || has_next(forest, name, EdgeKind::Template)
+        || (!cascades && has_next(forest, name, EdgeKind::Parent))
 }
 
 impl Changes {

@@ -617,9 +617,13 @@ fn a_form_has_its_namespace_or_says_why_not() {
         ("r root, b ^a", "a", "", vec!["create namespace a".into()]),
         // That it waited must not be forgotten.
         ("r, b ^a", "a", "stalled", vec![]),
-        ("r ^b, b ^a", "a", "stalled", vec![]),
+        ("r root, b ^a", "a", "cycled", vec!["update a status 1 Conflict".into()]),
         // It would be below itself.
         ("r ^b, b ^a", "a", "", vec!["update a status 1 Cycle".into()]),
+        ("r ^b, b ^a", "a", "stalled", vec!["update a status 1 Cycle".into()]),
+        ("r ^a", "a", "stalled", vec!["update a status 1 Cycle".into()]),
+        ("r ^b, b ^a", "a", "cycled", vec![]),
+        ("r root", "a", "cycled", vec!["create namespace a".into()]),
         // Deletions.
         ("r root, a ^r", "a", "ending", vec!["delete namespace a".into()]),
         ("r root !, a ^r", "a", "ending", vec!["delete namespace a".into()]),
@@ -629,6 +633,8 @@ fn a_form_has_its_namespace_or_says_why_not() {
         ("r root, a ^r, b ^a", "a", "ending", vec!["update a finalizers x".into()]),
         ("r root, a ^r, b ~a", "a", "ending", vec!["update a finalizers x".into()]),
         ("r root", "a", "ending", vec!["update a finalizers x".into()]),
+        // Kubernetes does not delete it.
+        ("r root, default ^r", "default", "ending", vec!["update default finalizers x".into()]),
         ("r root !", "a", "", vec![]),
     ] {
         let mut forest = draw(world);
@@ -639,11 +645,16 @@ fn a_form_has_its_namespace_or_says_why_not() {
             seen.finalizers.insert(0, "x".into());
             seen.finalizers.retain(|it| edit == "ending" || &**it == "x");
         }
-        if edit == "stalled" {
-            let message = "Conflicting namespace already exists".into();
-            seen.status.stalled =
-                Some(Stalled { reason: "Conflict".into(), message, observed_generation: 1 });
+        seen.status.stalled = match edit {
+            "stalled" => Some(("Conflict", "Conflicting namespace already exists")),
+            "cycled" => Some(("Cycle", "namespace a would be below itself")),
+            _ => None,
         }
+        .map(|(reason, message)| Stalled {
+            reason: reason.into(),
+            message: message.into(),
+            observed_generation: 1,
+        });
         forest.apply(AccurateFact::SubNamespace("r".into(), seen));
         let applies = |it: &String| it.starts_with("apply");
         let found: Vec<_> = own(&forest, "r").into_iter().filter(|it| !applies(it)).collect();

@@ -7,8 +7,8 @@
 
 use super::sub_namespace::has_waiting;
 use super::{
-    forbidden, has_rights, hncs_structure_is_known, is_admin, may_create_below, may_delete_below,
-    next_consent, next_leave_their_tree, structure_is_known,
+    can_be_deleted, forbidden, has_rights, hncs_structure_is_known, is_admin, may_create_below,
+    may_delete_below, next_consent, next_leave_their_tree, structure_is_known,
 };
 use crate::accurate::keys;
 use crate::accurate::place::Labelled;
@@ -369,6 +369,7 @@ impl<'a> Review<'a> {
     /// Children may be deleted too if the operator allows it. A namespace that others name as their template stays in any case. One
     /// that cannot be upstream passes nothing on, so nothing is lost with it.
     fn delete(&self) -> Check {
+        can_be_deleted(self.forest, &self.request.name)?;
         let cascades = self.forest.accurate().settings().is_some_and(|it| it.allow_cascading_deletion);
         let has_next = |kind| self.before().leads(kind) && self.has_next(kind);
         let has_children = || has_next(EdgeKind::Parent) || has_waiting(self.forest, &self.request.name);

@@ -9,7 +9,7 @@
 
 use super::namespace::{has_next, not_in_hnc};
 use super::{
-    forbidden, has_rights, hncs_structure_is_known, is_admin, may_delete_below, next_consent,
+    can_be_deleted, forbidden, has_rights, hncs_structure_is_known, is_admin, may_delete_below, next_consent,
     next_leave_their_tree, structure_is_known,
 };
 use crate::accurate::SubNamespaceFact;
@@ -265,6 +265,10 @@ impl Review<'_> {
         let (forest, name) = (self.forest, &self.request.name);
         if !self.deletes_its_namespace() {
             return Ok(());
+        }
+        // The namespace controller deletes what is in a namespace that is being deleted. The controller then keeps what cannot be deleted.
+        if !forest.is_terminating(&self.request.namespace) {
+            can_be_deleted(forest, name)?;
         }
         let cascades = forest.accurate().settings().is_some_and(|it| it.allow_cascading_deletion);
         if has_next(forest, name, EdgeKind::Template)

@@ -1,6 +1,7 @@
 //! The writes for the anchors in a namespace, and for their subnamespaces (sections 4.2 and 6.2 of docs/compatibility.md).
 
 use super::{Action, HncAction};
+use crate::core::name::PERMANENT;
 use crate::core::tree::Id;
 use crate::core::version::Version;
 use crate::dialects::Forest;
@@ -55,6 +56,11 @@ fn is_terminating(forest: &Forest, id: Id) -> bool {
     forest.namespace(id).is_some_and(|seen| seen.terminating)
 }
 
+/// The rules refuse the deletion of other anchors, but one that is deleted nevertheless must not wait forever.
+fn can_be_deleted(anchor: &AnchorFact) -> bool {
+    !PERMANENT.contains(&&*anchor.name)
+}
+
 /// The subnamespace that the anchor stands for.
 fn subnamespace(forest: &Forest, anchor: &AnchorFact, state: AnchorState) -> Option<(Id, Version)> {
     let child = forest.id(&anchor.name).filter(|_| state == AnchorState::Ok)?;
@@ -93,7 +99,7 @@ impl Changes {
         }
     }
 
-    /// If an anchor is being deleted, its subnamespace is deleted too, if it has no children or cascading deletion holds for it.
+    /// If an anchor is being deleted, its subnamespace is deleted too, if it can be, and has no children or cascading deletion holds for it.
     /// The anchor then stays until the namespace is gone. Otherwise only the anchor is deleted.
     fn end(&mut self, forest: &Forest, parent: Id, anchor: &AnchorFact, state: AnchorState) {
         let Some((child, version)) = subnamespace(forest, anchor, state) else {
@@ -104,7 +110,7 @@ impl Changes {
             return self.change(anchor, anchor.has_our_finalizer() && !done, None);
         }
         let may_go = forest.downstream(child).is_empty() || forest.allows_cascading_deletion(child);
-        if may_go && anchor.has_our_finalizer() {
+        if may_go && anchor.has_our_finalizer() && can_be_deleted(anchor) {
             self.delete(anchor, version);
         } else {
             self.change(anchor, false, None);
@@ -118,7 +124,10 @@ impl Changes {
         match subnamespace(forest, anchor, state) {
             Some((child, version)) if forest.lasting_namespace(child).is_some() => {
                 self.change(anchor, true, Some(state));
-                if anchor.has_our_finalizer() && forest.allows_cascading_deletion(parent) {
+                if anchor.has_our_finalizer()
+                    && forest.allows_cascading_deletion(parent)
+                    && can_be_deleted(anchor)
+                {
                     self.delete(anchor, version);
                 }
             }

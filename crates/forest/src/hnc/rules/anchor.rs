@@ -12,7 +12,7 @@ use super::{Answer, Answers, Question, WaitFor, all_answered, first_refused};
 use super::{Cause, Check, Denial, Operation, ParentChange, User, Verdict, hierarchy, managed_keys};
 use crate::core::labels::Labels;
 use crate::core::name::Name;
-use crate::core::name::is_namespace_name;
+use crate::core::name::{PERMANENT, is_namespace_name};
 use crate::core::stream::Stream;
 use crate::core::tree::Id;
 use crate::dialects::Forest;
@@ -324,6 +324,10 @@ impl Review<'_> {
             return Ok(());
         }
         let Some(id) = self.forest.id(child) else { return Ok(()) };
+        // The namespace controller deletes the anchors in a namespace that is being deleted.
+        if !self.forest.is_terminating(parent) {
+            can_be_deleted(self.forest, id)?;
+        }
         // The deletion of a namespace that is being deleted is not judged again. The namespace controller deletes its anchor.
         if self.forest.is_terminating(child)
             || self.forest.allows_cascading_deletion(id)
@@ -401,6 +405,23 @@ impl Review<'_> {
         let (old, new) = &self.request.initial_admin;
         if old == new { Ok(()) } else { Err(initial_admin_is_fixed()) }
     }
+}
+
+/// 403 if Kubernetes never deletes the namespace, or a subnamespace that would be deleted with it.
+pub(super) fn can_be_deleted(forest: &Forest, id: Id) -> Check {
+    let goes = |kept: &&str| {
+        let Some(kept) = forest.id(kept) else { return false };
+        let above = forest.ancestry_of(kept).path;
+        let subs = above.iter().take_while(|it| forest.subnamespace_of(**it).is_some()).count();
+        above.iter().take(subs + 1).any(|it| *it == id)
+    };
+    PERMANENT.into_iter().find(goes).map_or(Ok(()), |kept| {
+        Err(Denial::forbidden(format!(
+            "namespace {kept:?} would have to be deleted, too, but Kubernetes never deletes it; make it a full namespace first: \
+             kubectl hns convert {kept} --to full"
+        ))
+        .into())
+    })
 }
 
 /// If existing namespaces name a missing namespace as their parent, only an admin of all of them may create it. If it is created

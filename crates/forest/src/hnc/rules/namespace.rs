@@ -232,6 +232,7 @@ impl Review<'_> {
         }
         self.has_no_anchor()?;
         let Some(id) = self.forest.existing(name) else { return Ok(()) };
+        anchor::can_be_deleted(self.forest, id)?;
         let forest = self.forest;
         let subnamespaces: Vec<&str> = forest
             .downstream(id)

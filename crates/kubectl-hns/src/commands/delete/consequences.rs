@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use forest::preview::{Intent, NamespaceState, Preview};
+use forest::preview::{Intent, Preview};
 use forest::rules::{Answers, User, Verdict};
 use forest::{Forest, Name, Settings};
 use hns_api::annotations::SUBNAMESPACE_OF;
 
-use crate::cluster_preview;
+use crate::cluster_preview::{self, is_deletion};
 use crate::session::Session;
 use crate::structure::Structure;
 use crate::{Failure, published};
@@ -90,29 +90,29 @@ pub(in crate::commands) fn unread(structure: &Structure, parent: &str) -> Vec<St
     if hidden.is_empty() { Vec::new() } else { vec![note] }
 }
 
-/// The namespaces that these changes delete, and why the last one would be refused. Whether the user has the rights is left to the
-/// API server.
-fn deleted(mut preview: Preview, intents: &[Intent]) -> (BTreeSet<Name>, Option<String>) {
+/// The namespaces from `child` on that are deleted after these changes, and why the last one would be refused. That includes those whose
+/// deletion has begun with that of their anchor. Whether the user has the rights is left to the API server.
+fn deleted(mut preview: Preview, child: &str, intents: &[Intent]) -> (BTreeSet<Name>, Option<String>) {
     let nobody = User::default();
-    preview.settle();
-    preview.mark();
-    let mut verdict = None;
+    let forest = preview.forest();
+    let is_below = |name: &&Name| forest.ancestry(name).iter().any(|it| **it == *child);
+    let below: BTreeSet<Name> = forest.names().filter(is_below).cloned().collect();
+    let mut refusal = None;
     for intent in intents {
-        verdict = Some(preview.judge(intent, &nobody, &Answers::new()));
+        // The webhook does not wait for what the controller has still to do.
+        refusal = match preview.judge(intent, &nobody, &Answers::new()) {
+            Verdict::Deny(denial) => Some(denial.message),
+            _ => None,
+        };
+        // A permission counts for what the controller has still to do.
+        if matches!(intent, Intent::DeleteAnchor { .. }) {
+            preview.settle();
+        }
         preview.change(intent, &nobody);
-        preview.settle();
     }
-    let refusal = match verdict {
-        Some(Verdict::Deny(denial)) => Some(denial.message),
-        _ => None,
-    };
-    let is_terminating = |state: Option<&NamespaceState>| state.is_none_or(|it| it.terminating);
-    let outcome = preview.outcome();
-    let gone = outcome
-        .namespaces
-        .iter()
-        .filter(|it| !is_terminating(it.before.as_ref()) && is_terminating(it.after.as_ref()));
-    (gone.map(|it| it.name.clone()).collect(), refusal)
+    preview.settle();
+    let gone = preview.outcome().namespaces.into_iter().filter(is_deletion);
+    (gone.map(|it| it.name).filter(|name| below.contains(name)).collect(), refusal)
 }
 
 /// The children that are not being deleted already.
@@ -124,7 +124,7 @@ impl Consequences {
     fn new((parent, child): (&str, &str), forest: Forest, intents: &[Intent]) -> Self {
         let children: BTreeMap<Name, Vec<Name>> =
             forest.names().map(|name| (name.clone(), staying(&forest, name))).collect();
-        let (deleted, refusal) = deleted(Preview::new(forest), intents);
+        let (deleted, refusal) = deleted(Preview::new(forest), child, intents);
         let below = deleted.iter().filter_map(|name| children.get(name)).flatten();
         let orphaned = below.filter(|name| !deleted.contains(*name)).cloned().collect();
         let anchor = (parent.to_owned(), child.to_owned());
@@ -351,6 +351,32 @@ the others stay, and lose their parent:
         structure.is_whole = false;
         assert_eq!(stays(("out", "hidden"), &structure, &settings), Some(format!("{excluded} hidden stays")));
         assert_eq!(stays(("a", "hidden"), &structure, &settings), None);
+    }
+
+    /// The anchors of `low` and, elsewhere, of `far` are being deleted, but their namespaces are not yet.
+    #[test]
+    fn a_namespace_whose_anchor_is_being_deleted_is_deleted() {
+        let mut structure = sketch(&["top", "[s] mid < top", "[s] low < mid", "full < low", "[s] far < top"]);
+        for (parent, child) in [("top", "mid"), ("mid", "low"), ("top", "far")] {
+            let (name, state) = (child.into(), Some("Ok".into()));
+            let finalizers = vec![hns_api::GROUP.into()];
+            let terminating = child != "mid";
+            let fact = AnchorFact { name, state, finalizers, terminating, ..AnchorFact::default() };
+            structure.anchors.push((parent.into(), fact));
+        }
+        let of = |allows| Consequences::of(("top", "mid"), &structure, crate::structure::settings(), allows);
+        let wanted = "\
+Deleting the subnamespace anchor mid in top deletes these namespaces, with everything in them:
+  low
+  mid
+These namespaces stay, and lose their parent:
+  full
+";
+        let all = of(true);
+        assert_eq!((all.refusal.as_deref(), &*all.text()), (None, wanted));
+        // Until the namespace is being deleted, it counts as a child.
+        let refusal = of(false).refusal.unwrap_or_default();
+        assert!(refusal.starts_with("the subnamespace \"mid\" has children; set"), "{refusal}");
     }
 
     #[test]

@@ -148,7 +148,7 @@ fn namespaces_with_dependants_are_not_deleted() {
     let used = "r root, s ^r, x ~s";
     let used = [draw(used), draw_with(cascades.clone(), used)];
     let frozen = "t template, i ~t, x ~i";
-    let frozen = [draw(frozen), draw_with(cascades, frozen)];
+    let frozen = [draw(frozen), draw_with(cascades.clone(), frozen)];
     for (forests, old, without, with) in [
         (&both, "r root", "child namespaces exist", "ok"),
         (&both, "s ^r", "child namespaces exist", "ok"),
@@ -163,6 +163,13 @@ fn namespaces_with_dependants_are_not_deleted() {
     ] {
         assert_eq!([delete(&forests[0], old), delete(&forests[1], old)], [without, with], "{old}");
     }
+    // Kubernetes would not delete one that goes with it.
+    let mut kept = draw_with(cascades, "r root, s ^r, default ^s");
+    assert_eq!(delete(&kept, "r root"), "ok", "no SubNamespace deletes it");
+    for (parent, child) in [("r", "s"), ("s", "default")] {
+        kept.apply(AccurateFact::SubNamespace(parent.into(), form(child)));
+    }
+    assert!(delete(&kept, "r root").starts_with("namespace \"default\" would have to be deleted, too"));
 }
 
 #[test]

@@ -250,6 +250,34 @@ fn one_is_deleted_unless_its_namespace_has_dependants() {
     assert!(!waits(stalled) && !waits(ends) && !waits(world::form("v")), "they create nothing");
 }
 
+/// Kubernetes refuses to delete some namespaces, so the `SubNamespace` would wait forever.
+#[test]
+fn one_stays_while_its_namespace_cannot_be_deleted() {
+    let stays = "namespace \"default\" would have to be deleted, too, but Kubernetes never deletes it; take it out of its tree first: \
+                 kubectl accurate sub cut default";
+    let cascading = Settings { allow_cascading_deletion: true, ..settings() };
+    for (world, owned, place, wanted) in [
+        ("r root, default ^r", "r/default", "r/default", stays),
+        ("r root, default ^r, x ^default", "r/default", "r/default", stays),
+        ("r root, s ^r, t ^s, default ^t", "s/t t/default", "r/s", stays),
+        // Nothing deletes it with those above it.
+        ("r root, s ^r, t ^s, default ^t", "t/default", "r/s", "ok"),
+        ("r root, s ^r, t ^s, default ^t", "s/t", "r/s", "ok"),
+        ("r root, s ^r, default ^r", "r/default", "r/s", "ok"),
+        // They delete nothing.
+        ("r root, default", "r/default", "r/default", "ok"),
+        ("r root, q root, default ^q", "q/default r/default", "r/default", "ok"),
+        // The namespace controller deletes it.
+        ("r root !, default ^r", "r/default", "r/default", "ok"),
+    ] {
+        let mut forest = draw_with(cascading.clone(), world);
+        for (parent, child) in owned.split(' ').filter_map(|it| it.split_once('/')) {
+            forest.apply(AccurateFact::SubNamespace(parent.into(), world::form(child)));
+        }
+        assert_eq!(delete(&forest, place), wanted, "{world}, {owned}, {place}");
+    }
+}
+
 #[test]
 fn a_new_one_keeps_the_finalizers_that_it_has() {
     assert_eq!(with_finalizer(&["a".into()]), Some(vec!["a".into(), keys::FINALIZER.into()]));

@@ -221,6 +221,15 @@ fn a_deleted_anchor_takes_along_what_may_go() {
         happens(&mut cluster);
         assert_eq!(about_anchors(&cluster.forest(), "p"), expected, "{what}, in {text:?}");
     }
+    // Kubernetes does not delete it, also where cascading deletion would.
+    for text in ["p, default<p", "p+, default<p, x<default", "p!+, default<p"] {
+        let mut cluster = Cluster::draw(text);
+        settle(&mut cluster);
+        assert_eq!(about_anchors(&cluster.forest(), "p"), [""; 0], "{text:?}");
+        cluster.delete_anchor("p", "default");
+        assert_eq!(about_anchors(&cluster.forest(), "p"), ["anchor default held by []"], "{text:?}");
+        assert_eq!(cluster.forest().fate_without_anchor("p", "default"), None);
+    }
 }
 
 /// Otherwise the anchor of a namespace that gets a child at this moment would be deleted alone, and no quota on anchors would count the

@@ -314,6 +314,28 @@ fn row_6_an_anchor_goes_with_its_leaf() {
     ]);
 }
 
+/// Kubernetes refuses to delete some namespaces, so the anchor would wait forever.
+#[test]
+fn row_6_an_anchor_stays_while_its_namespace_cannot_be_deleted() {
+    let delete_default = || delete("p", "default");
+    let stays = || {
+        let command = "first: kubectl hns convert default --to full";
+        Denied(Forbidden, Vec::leak(vec!["\"default\" would have to be deleted", command]))
+    };
+    check_all([
+        ("its own", "p, default<p", delete_default(), vec![], stays()),
+        ("with children", "p, default+<p, x<default", delete_default(), vec![], stays()),
+        ("below it", "p+, c<p, b<c, default<b", delete("p", "c"), vec![], stays()),
+        ("below it, and nothing may go with it", "p, c<p, default<c", delete("p", "c"), vec![], stays()),
+        ("below a full namespace", "p+, c<p, b:c, default<b", delete("p", "c"), vec![], Allowed),
+        ("as a full namespace", "p+, c<p, default:c", delete("p", "c"), vec![], Allowed),
+        ("beside it", "p, c<p, default<p", delete("p", "c"), vec![], Allowed),
+        ("it is in conflict", "p, default", delete_default(), vec![], Allowed),
+        ("it is excluded", "p, kube-system<p", delete("p", "kube-system"), vec![], Allowed),
+        ("its namespace is being deleted", "p!, default<p", delete_default(), vec![], Allowed),
+    ]);
+}
+
 /// It would be released when the child is there, and no quota on anchors would count its namespace.
 #[test]
 fn row_6_an_anchor_stays_while_another_waits_in_its_namespace() {

@@ -63,6 +63,13 @@ fn rule_f_subnamespaces_go_along_only_where_that_is_allowed() {
         ("in a cycle, allowed there", "x+:y, y:x, b<x", delete("x", ""), vec![], Allowed),
         ("unmanaged", "kube-system, b<kube-system", delete("kube-system", ""), vec![], Allowed),
         ("not known", "", delete("x", ""), vec![], Allowed),
+        (
+            "one that is never deleted",
+            "x+, b<x, default<b",
+            delete("x", ""),
+            vec![],
+            Denied(Forbidden, &["\"default\" would have to be deleted", "hns convert default --to full"]),
+        ),
     ]);
 }
 
