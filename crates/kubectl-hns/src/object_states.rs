@@ -265,6 +265,15 @@ fn judged(answer: &ObjectExplanation) -> (State, Option<&Name>, Option<String>) 
         (There::Copy { .. }, Expected::Forsaken(from)) => {
             (State::Surplus, Some(from), Some(format!("its source in namespace {from} was deleted")))
         }
+        (
+            There::Copy { from, .. },
+            Expected::AsItIs(
+                why @ (Untouched::NotConfigured | Untouched::NotInForce(_) | Untouched::Ignored),
+            ),
+        ) => {
+            let why = format!("it stays as it was copied, and follows no source any more, because {why}");
+            (State::Copy, Some(from), Some(why))
+        }
         (There::Copy { from, .. }, Expected::AsItIs(why)) => {
             (State::Copy, Some(from), Some(format!("it is not changed, because {why}")))
         }

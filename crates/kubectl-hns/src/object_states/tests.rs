@@ -83,6 +83,8 @@ fn each_answer_has_a_label_and_a_reason() {
     let stops = "the one in a is not copied here, because its annotation propagate.hnc.x-k8s.io/none is true";
     let (yes, no) = (|| vec![above("a", true)], || vec![above("a", false)]);
     let frozen = "it is not changed, because the namespace \"h\" is halted";
+    let left =
+        "it stays as it was copied, and follows no source any more, because its kind is in mode Ignore";
     let replaced = "the one in a should replace it";
     let conflict = "it is not a copy, so it is kept and the one in a is not copied";
     let unknown_kind = "the mode of its kind is unknown";
@@ -104,6 +106,7 @@ fn each_answer_has_a_label_and_a_reason() {
             "its source in namespace a was deleted",
         ),
         (copy("a"), halted(), yes(), "copy of a", frozen),
+        (copy("a"), Expected::AsItIs(Untouched::Ignored), no(), "copy of a", left),
         (copy("a"), Expected::Unknown, vec![], "copy of a", unknown_kind),
         (There::Nothing, Expected::Copy("a".into()), yes(), "not there yet", comes),
         (There::Nothing, Expected::Nothing, no(), "not copied", stops),

@@ -58,7 +58,7 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
         must(
             creator,
             "the annotation hnc.x-k8s.io/initial-admin names the creator, is recorded when the anchor is created, and \
-             cannot be changed",
+             cannot be changed; leave it out of the request",
         ),
         must(
             format!("!{}", conflict_is_removed()),

@@ -189,7 +189,7 @@ fn initial_admin() -> Validation {
     must(
         expression,
         "the annotation hnc.x-k8s.io/initial-admin names the creator, is recorded when the namespace is created, and \
-         cannot be changed",
+         cannot be changed; leave it out of the request",
     )
 }
 

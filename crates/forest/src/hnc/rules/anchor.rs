@@ -457,7 +457,7 @@ pub(super) fn orphans_consent(
 
 pub(super) fn initial_admin_is_fixed() -> Verdict {
     Denial::forbidden(format!(
-        "the annotation {} names the creator, is recorded when the object is created, and cannot be changed",
+        "the annotation {} names the creator, is recorded when the object is created, and cannot be changed; leave it out of the request",
         keys::INITIAL_ADMIN
     ))
     .into()

@@ -28,7 +28,9 @@ pub(super) fn draw(explanation: &Explanation, paint: Paint) -> String {
     let arrives =
         matches!(mark.state, State::Copy | State::Missing | State::Replaced) && mark.advice.is_none();
     let is_said = |line: &String| mark.why.as_ref().is_some_and(|why| why.contains(line));
-    for line in above.iter().map(|it| line(it, arrives)).filter(|it| !is_said(it)) {
+    let is_followed = |it: &Source| mark.state == State::Copy && mark.from.as_deref() == Some(&*it.namespace);
+    let line = |it: &Source| line(it, arrives, is_followed(it));
+    for line in above.iter().map(line).filter(|it| !is_said(it)) {
         text.line(format!("  - {line}"));
     }
     if let Some(advice) = &mark.advice {
@@ -48,10 +50,11 @@ pub(super) fn draw(explanation: &Explanation, paint: Paint) -> String {
     text
 }
 
-/// `arrives` is whether a source that propagates here is copied.
-fn line(source: &Source, arrives: bool) -> String {
+/// `arrives` is whether a source that propagates here is copied, and `is_there` whether its copy is here.
+fn line(source: &Source, arrives: bool, is_there: bool) -> String {
     let Source { namespace, comes, why } = source;
     let comes = match (comes, arrives) {
+        (false, _) if is_there => "is not copied here any more",
         (false, _) => "is not copied here",
         (true, true) => "is copied here",
         (true, false) => "would be copied here",
@@ -122,6 +125,12 @@ select the namespace
         assert!(draw(&annotated, Paint::NONE).contains(unknown));
         let line = "\n  Annotation in acme: propagate.hnc.x-k8s.io/treeSelect=!old\n";
         assert!(draw(&annotated, Paint::NONE).contains(line));
+        let mut left = explanation(&all, &"web".into()).unwrap();
+        left.above = vec![Source { namespace: "acme".into(), comes: false, why: "x".into() }];
+        assert!(
+            draw(&left, Paint::NONE)
+                .ends_with("\n  - the one in acme is not copied here any more, because x\n")
+        );
         all.loaded.forest.apply(forest::Fact::Kinds(Vec::new()));
         assert!(explanation(&all, &"acme".into()).is_none(), "a kind that is not in the forest");
     }

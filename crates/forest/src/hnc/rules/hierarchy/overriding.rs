@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::Review;
+use super::{Review, Spec};
 use crate::core::tree::Id;
 use crate::hnc::plan::{Labelling, asked_for, managed};
 use crate::hnc::rules::{Check, Denial};
@@ -12,7 +12,7 @@ use crate::hnc::rules::{Check, Denial};
 const NAMED: usize = 20;
 
 impl Review<'_> {
-    /// Denies when a managed value that a descendant sets would be overridden by this change.
+    /// Denies when a managed value that a descendant sets would be overridden by this change, and is not yet.
     pub(super) fn overrides_nothing_below(&self) -> Check {
         let request = self.request;
         if !self.forest.settings().refuse_label_conflicts || request.old == request.new {
@@ -21,23 +21,31 @@ impl Review<'_> {
         let Some(id) = self.forest.id(&request.namespace) else { return Ok(()) };
         let found: Vec<String> = [Labelling::Labels, Labelling::Annotations]
             .into_iter()
-            .flat_map(|which| self.overridden(id, which))
+            .flat_map(|which| {
+                let [before, after] = [&request.old, &request.new].map(|it| self.overridden(id, which, it));
+                after.into_iter().filter(move |it| !before.contains(it))
+            })
             .take(NAMED)
             .collect();
         if found.is_empty() {
             return Ok(());
         }
-        Err(Denial::conflict(format!("these managed values would be overridden: {}", found.join("; ")))
-            .into())
+        Err(Denial::conflict(format!(
+            "these managed values would be overridden, which refuseLabelConflicts in the settings forbids: {}; first remove or change \
+             them there",
+            found.join("; ")
+        ))
+        .into())
     }
 
-    fn overridden(&self, id: Id, which: Labelling) -> Vec<String> {
-        let (forest, new) = (self.forest, &self.request.new);
+    /// The values that are overridden at and below a namespace with this `HierarchyConfiguration`.
+    fn overridden(&self, id: Id, which: Labelling, spec: &Spec) -> Vec<String> {
+        let forest = self.forest;
         let own = match which {
-            Labelling::Labels => &new.labels,
-            Labelling::Annotations => &new.annotations,
+            Labelling::Labels => &spec.labels,
+            Labelling::Annotations => &spec.annotations,
         };
-        let parent = new.parent.as_ref().and_then(|parent| forest.existing(parent));
+        let parent = spec.parent.as_ref().and_then(|parent| forest.existing(parent));
         let from_above = parent.map(|id| managed(forest, &forest.labelling(id), which)).unwrap_or_default();
         // If a key has several values, the last one counts.
         let last: HashMap<&str, &str> =

@@ -91,6 +91,10 @@ fn values_that_are_already_overridden_deny_nothing() {
     let mut request = asking(update("mid", "top > top"), &[("tier", "tin")], &[]);
     request.old = request.new.clone();
     check("as it is", &judge(&mut forest, &request, &[], |_| ()), &Allowed);
+    request.new.allow_cascading_deletion = true;
+    check("with another field", &judge(&mut forest, &request, &[], |_| ()), &Allowed);
+    request.new.labels.push(("zone".into(), "a".into()));
+    check("with another label", &judge(&mut forest, &request, &[], |_| ()), &Allowed);
     request.new.labels.clear();
     check("withdrawn", &judge(&mut forest, &request, &[], |_| ()), &Allowed);
     let request = asking(update("low", "mid > mid"), &[("tier", "tin")], &[]);
