@@ -24,6 +24,8 @@ use crate::terminal::{Ink, Paint};
 use crate::{Failure, Terminal, accurate_trees, age, published};
 
 /// Show the parent, children and conditions of a namespace, and recent events of its objects.
+///
+/// Namespaces that the settings exclude are no children, whatever parent they name; `kubectl hns tree` draws them.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The namespace.
