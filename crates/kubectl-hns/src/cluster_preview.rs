@@ -57,7 +57,7 @@ pub(crate) struct ClusterPreview<'a> {
     knows_the_present: bool,
     /// The namespaces and hierarchies as they were read.
     structure: Structure,
-    /// The namespaces in which the user may not read all objects of propagated kinds.
+    /// The namespaces in which the user may not read all objects of propagated kinds, or all `SubNamespaces` that are needed.
     unread: BTreeSet<Name>,
     /// What is uncertain about the settings, which the decisions depend on, as a note for the user.
     settings_note: Option<String>,
@@ -118,22 +118,26 @@ impl<'a> ClusterPreview<'a> {
         concerned: &[&str],
         also: &[(&str, &str)],
     ) -> Result<Self, Failure> {
-        Self::read(session, concerned, also, None, false).await
+        Self::read(session, concerned, also, None, None).await
     }
 
-    /// The same to delete a namespace, or its anchor in `parent`.
+    /// The same to delete a namespace, with Accurate's trees if it is in one of them, or its anchor in `parent`.
     pub(crate) async fn open_to_delete(
         session: &'a Session,
         parent: Option<&str>,
         name: &str,
     ) -> Result<Self, Failure> {
         let concerned: Vec<&str> = parent.into_iter().chain([name]).collect();
-        Self::read(session, &concerned, &[], Some((parent, name)), false).await
+        Self::read(session, &concerned, &[], Some((parent, name)), None).await
     }
 
-    /// The same with Accurate's trees, in an installation that serves that API.
-    pub(crate) async fn open_accurate(session: &'a Session, concerned: &[&str]) -> Result<Self, Failure> {
-        Self::read(session, concerned, &[], None, true).await
+    /// The same for changes in Accurate's trees, in an installation that serves that API.
+    pub(crate) async fn open_accurate(
+        session: &'a Session,
+        concerned: &[&str],
+        intents: &[Intent],
+    ) -> Result<Self, Failure> {
+        Self::read(session, concerned, &[], None, Some(around::changed(intents))).await
     }
 
     async fn read(
@@ -141,7 +145,7 @@ impl<'a> ClusterPreview<'a> {
         concerned: &[&str],
         also: &[(&str, &str)],
         deleted: Option<(Option<&str>, &str)>,
-        with_accurate: bool,
+        changed_in_accurate: Option<Vec<&str>>,
     ) -> Result<Self, Failure> {
         let user = user_rights::user(session).await;
         let user = user.map_err(|it| Failure::because("cannot read your identity", &it))?;
@@ -152,9 +156,6 @@ impl<'a> ClusterPreview<'a> {
             Box::pin(published::settings(session)),
         );
         let (mut structure, configured) = (structure?, configured?);
-        if let Some(anchor) = deleted {
-            Box::pin(add_unlisted(session, &mut structure, anchor)).await;
-        }
         let knows_settings = settings_note.is_none();
         let is_halted = structure.has_halted_tree();
         let is_meant = |it: &&KindSettings| {
@@ -165,9 +166,13 @@ impl<'a> ClusterPreview<'a> {
         let meant = configured.resolution.settings().filter(is_meant);
         let mut kinds: Vec<Kind> = meant.map(|it| it.kind.clone()).collect();
         let mut forest = published::forest(session, settings).await;
-        let mut lacking = Vec::new();
-        if with_accurate {
-            let around = Box::pin(around::read(session, concerned, structure.is_whole)).await?;
+        let (mut lacking, mut without_forms) = (Vec::new(), Vec::new());
+        let deleted_in_accurate = || {
+            let (_, name) = deleted.filter(|(_, name)| around::is_in_tree(&structure, name))?;
+            forest.accurate_settings().map(|_| vec![name])
+        };
+        if let Some(changed) = changed_in_accurate.or_else(deleted_in_accurate) {
+            let around = Box::pin(around::read(session, concerned, &changed, structure.is_whole)).await?;
             if !structure.is_whole {
                 let found: Vec<&str> = around.namespaces.iter().map(|it| &**it).collect();
                 structure = Box::pin(gather(session, &found)).await?;
@@ -175,7 +180,10 @@ impl<'a> ClusterPreview<'a> {
             let watched = forest.accurate_settings().into_iter().flat_map(|it| &it.watches);
             kinds.extend(configured.served_as(watched, &mut notes));
             forest.apply(AccurateFact::SubNamespaces(around.forms));
-            lacking = around.lacking;
+            (lacking, without_forms) = (around.lacking, around.hidden);
+        }
+        if let Some(anchor) = deleted {
+            Box::pin(add_unlisted(session, &mut structure, anchor)).await;
         }
         let within: BTreeSet<Name> =
             structure.namespaces.keys().chain(structure.hierarchies.keys()).cloned().collect();
@@ -190,7 +198,7 @@ impl<'a> ClusterPreview<'a> {
         }
         // Without the configuration, the limits of trees are not known.
         let is_whole = loaded.structure.is_whole && configured.is_known && lacking.is_empty();
-        let unread = loaded.unread.into_values().flatten().collect();
+        let unread = loaded.unread.into_values().flatten().chain(without_forms).collect();
         let id_of = |kind: &Kind| loaded.forest.kind_named(&kind.group, &kind.kind);
         let whole = kinds.iter().filter_map(id_of).collect();
         let preview = Preview::new(loaded.forest);
@@ -274,7 +282,7 @@ impl<'a> ClusterPreview<'a> {
         let overridable = intents.iter().flat_map(|it| self.overridable(it)).collect();
         let unknown = unknown(&self.hidden, &self.structure.hidden, &self.lacking);
         let pending = (self.knows_the_present && unknown.is_none()).then_some(present.pending);
-        let is_partial = is_restless || unknown.is_some();
+        let is_partial = !intents.is_empty() && (is_restless || unknown.is_some());
         let Self { preview, mut notes, settings_note, structure, mut unread, .. } = self;
         unread.extend(structure.hidden);
         notes.extend(unknown);
@@ -284,8 +292,8 @@ impl<'a> ClusterPreview<'a> {
         notes.extend(limited.iter().filter_map(over));
         notes.extend(released(&below, preview.forest(), &outcome));
         notes.extend(counted(preview.forest(), &outcome));
-        // These notes are about the effects.
-        if decisions.iter().any(Decision::is_refusal) {
+        // These notes are about the effects, and without a change there are none.
+        if intents.is_empty() || decisions.iter().any(Decision::is_refusal) {
             notes.clear();
         }
         notes.splice(..0, settings_note);

@@ -1,32 +1,60 @@
 //! What a change needs of Accurate's hierarchy: all `SubNamespaces` or, for a user who may not list the whole cluster, what can be
-//! found above and below some namespaces, by labels and by `SubNamespaces`.
+//! found by labels and by `SubNamespaces`: above the namespaces concerned, and below those that change. Others have no part in the change.
 
 use std::collections::BTreeSet;
 
-use forest::Name;
 use forest::accurate::SubNamespaceFact;
+use forest::preview::Intent;
+use forest::{Name, NamespaceFact};
 use hns_api::accurate::labels::{PARENT, TEMPLATE};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::ListParams;
 
-use super::{list, unlisted};
+use super::{is_labelled, list, unlisted};
 use crate::Failure;
 use crate::session::Session;
+use crate::structure::Structure;
 
 /// What was found.
 #[derive(Debug, Default)]
 pub(crate) struct Around {
     /// The `SubNamespaces`, each with its namespace.
     pub(crate) forms: Vec<(Name, SubNamespaceFact)>,
-    /// The namespaces concerned, and those above and below; none if the whole cluster is known.
+    /// The namespaces concerned, those above, and those below the changed ones; none if the whole cluster is known.
     pub(crate) namespaces: Vec<Name>,
+    /// Those whose `SubNamespaces` the user may not list.
+    pub(crate) hidden: Vec<Name>,
     /// The rights that the user lacks to know all of them, as clauses.
     pub(crate) lacking: Vec<String>,
 }
 
-/// Reads it; `is_whole` means that all namespaces are known.
-pub(crate) async fn read(session: &Session, concerned: &[&str], is_whole: bool) -> Result<Around, Failure> {
+/// The namespaces whose place in Accurate's hierarchy the changes set.
+pub(crate) fn changed(intents: &[Intent]) -> Vec<&str> {
+    let names = intents.iter().filter_map(|intent| match intent {
+        Intent::Label { namespace: name, .. }
+        | Intent::CreateSubNamespace { child: name, .. }
+        | Intent::DeleteSubNamespace { child: name, .. } => Some(name),
+        _ => None,
+    });
+    names.map(|it| &**it).collect()
+}
+
+/// Whether the namespace is in Accurate's hierarchy, by its labels or by those of others.
+pub(crate) fn is_in_tree(structure: &Structure, name: &str) -> bool {
+    let labels = |name: &str| structure.namespaces.get(name).map(|it| &it.labels);
+    let names_it = |key: &str, it: &NamespaceFact| it.labels.get(key) == Some(name);
+    labels(name).is_some_and(|it| is_labelled(|key| it.get(key)))
+        || structure.namespaces.values().any(|it| names_it(PARENT, it) || names_it(TEMPLATE, it))
+}
+
+/// Reads it; `is_whole` means that all namespaces are known. Those `changed` are also `concerned`, except one that is created.
+pub(crate) async fn read(
+    session: &Session,
+    concerned: &[&str],
+    changed: &[&str],
+    is_whole: bool,
+) -> Result<Around, Failure> {
     let mut around = Around::default();
     let are_known = match list(session, None).await {
         Ok(all) => {
@@ -40,23 +68,25 @@ pub(crate) async fn read(session: &Session, concerned: &[&str], is_whole: bool) 
         return Ok(around);
     }
     let listed = session.list_metadata(&session.all::<Namespace>(), &ListParams::default()).await;
-    let edges = match listed {
-        Ok(all) => all.into_iter().flat_map(|it| edges(it.metadata)).collect(),
-        Err(problem) if problem.is_forbidden() => {
-            around.lacking.push("list namespaces".to_owned());
-            Vec::new()
-        }
+    let (edges, is_listed) = match listed {
+        Ok(all) => (all.into_iter().flat_map(|it| edges(it.metadata)).collect(), true),
+        Err(problem) if problem.is_forbidden() => (Vec::new(), false),
         Err(problem) => return Err(Failure::because("namespaces cannot be listed", &problem)),
     };
-    let is_listed = around.lacking.is_empty();
-    let mut walk = Walk { session, are_known, is_listed, around, edges, hidden: Vec::new() };
-    for name in concerned {
-        walk.go((*name).into(), Walk::above).await?;
-        walk.go((*name).into(), Walk::below).await?;
+    // The preview itself asks what waits for a namespace that is created.
+    if !is_listed && changed.iter().any(|it| concerned.contains(it)) {
+        around.lacking.push("list namespaces".to_owned());
     }
-    let Walk { mut around, hidden, .. } = walk;
-    if !hidden.is_empty() {
-        around.lacking.push(format!("list the SubNamespaces in {}", hidden.join(", ")));
+    let mut walk = Walk { session, are_known, is_listed, around, edges };
+    for name in concerned {
+        walk.go(vec![(*name).into()], Walk::above).await?;
+    }
+    for name in changed {
+        walk.go(walk.below(name), Walk::below).await?;
+    }
+    let Walk { mut around, .. } = walk;
+    if !around.hidden.is_empty() {
+        around.lacking.push(format!("list the SubNamespaces in {}", around.hidden.join(", ")));
     }
     Ok(around)
 }
@@ -78,8 +108,6 @@ struct Walk<'a> {
     around: Around,
     /// Namespaces and their upstream namespaces.
     edges: Vec<(Name, Name)>,
-    /// The namespaces whose `SubNamespaces` the user may not list.
-    hidden: Vec<String>,
 }
 
 impl Walk<'_> {
@@ -93,9 +121,9 @@ impl Walk<'_> {
         named.chain(asked.map(|(_, form)| &form.name)).cloned().collect()
     }
 
-    /// Goes from a namespace to the next ones.
-    async fn go(&mut self, start: Name, next: fn(&Self, &str) -> Vec<Name>) -> Result<(), Failure> {
-        let (mut seen, mut open) = (BTreeSet::new(), vec![start]);
+    /// Goes from some namespaces to the next ones.
+    async fn go(&mut self, mut open: Vec<Name>, next: fn(&Self, &str) -> Vec<Name>) -> Result<(), Failure> {
+        let mut seen = BTreeSet::new();
         while let Some(name) = open.pop() {
             if seen.insert(name.clone()) {
                 self.visit(&name).await?;
@@ -118,10 +146,56 @@ impl Walk<'_> {
         if !self.are_known {
             match list(self.session, Some(name)).await {
                 Ok(found) => self.around.forms.extend(found),
-                Err(problem) if problem.is_forbidden() => self.hidden.push(name.to_string()),
+                Err(problem) if problem.is_forbidden() => self.around.hidden.push(name.clone()),
                 Err(problem) => return Err(unlisted(&problem)),
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forest::Labels;
+    use hns_api::accurate::labels::{TYPE, TYPE_ROOT};
+
+    use super::*;
+    use crate::structure::tests::sketch;
+
+    #[test]
+    fn labels_tell_what_is_in_a_tree() {
+        let mut structure = sketch(&["root", "sub", "lost", "template", "instance", "other"]);
+        for (name, label) in [
+            ("root", (TYPE, TYPE_ROOT)),
+            ("sub", (PARENT, "root")),
+            ("lost", (PARENT, "gone")),
+            ("instance", (TEMPLATE, "template")),
+        ] {
+            structure.namespaces.get_mut(name).unwrap().labels = [label].into_iter().collect();
+        }
+        for (name, wanted) in [
+            ("root", true),
+            ("sub", true),
+            ("gone", true),
+            ("template", true),
+            ("instance", true),
+            ("other", false),
+        ] {
+            assert_eq!(is_in_tree(&structure, name), wanted, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_parent_of_a_created_namespace_does_not_change() {
+        let (parent, child): (Name, Name) = ("p".into(), "c".into());
+        let (labels, annotations) = (Labels::default(), Labels::default());
+        let delete = Intent::DeleteSubNamespace { parent: parent.clone(), child: child.clone() };
+        let create = Intent::CreateSubNamespace { parent, child, labels, annotations };
+        let label = Intent::Label { namespace: "n".into(), labels: Vec::new() };
+        for (intents, wanted) in
+            [(vec![create], vec!["c"]), (vec![label, delete], vec!["n", "c"]), (Vec::new(), Vec::new())]
+        {
+            assert_eq!(changed(&intents), wanted);
+        }
     }
 }

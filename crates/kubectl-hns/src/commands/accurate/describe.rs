@@ -107,6 +107,8 @@ enum Above {
     Missing,
     /// It is in HNC's hierarchy, too.
     InBoth,
+    /// It is neither of this type, as it has to be, nor a sub-namespace.
+    Unfit(&'static str),
     /// Nothing is known to be wrong.
     Fine,
 }
@@ -118,6 +120,10 @@ impl Above {
             Ok(None) => Self::Missing,
             Ok(Some(found)) => {
                 let mut above = Place::of(&found.metadata);
+                let wanted = if place.parent.is_some() { TYPE_ROOT } else { TYPE_TEMPLATE };
+                if above.parent.is_none() && above.kind.as_deref() != Some(wanted) {
+                    return Self::Unfit(wanted);
+                }
                 above.look_into_hnc(session, name).await;
                 if above.is_in_hnc { Self::InBoth } else { Self::Fine }
             }
@@ -138,8 +144,9 @@ fn notes(
     let excluded = above.and_then(|(above, what)| Some((above, what, unmanaged(above)?)));
     let cut_off = above.and_then(|(above, what)| {
         let why = match state {
-            Above::Missing => "does not exist",
-            Above::InBoth => "is in a hierarchy of hnc.x-k8s.io, too",
+            Above::Missing => "does not exist".to_owned(),
+            Above::InBoth => "is in a hierarchy of hnc.x-k8s.io, too".to_owned(),
+            Above::Unfit(kind) => format!("is neither a {kind} nor a sub-namespace"),
             Above::Fine => return None,
         };
         Some(format!(
@@ -345,7 +352,7 @@ mod tests {
 
     #[test]
     fn what_is_unusual_about_a_place_is_noted() {
-        use Above::{Fine, InBoth, Missing};
+        use Above::{Fine, InBoth, Missing, Unfit};
         let settings = forest::Settings::new("home", ["out"], ".*").unwrap();
         let (missing, idle) = ("p, the parent of n, does not exist", "t, the template of n, has no effect");
         let crossed = Place { is_in_hnc: true, parent: Some("p".into()), ..Place::default() };
@@ -375,6 +382,25 @@ mod tests {
                 &["p, the parent of n, is in a hierarchy of hnc.x-k8s.io, too, so"],
             ),
             ("n", "", "t", InBoth, false, &["t, the template of n, is in a hierarchy of hnc.x-k8s.io, too"]),
+            (
+                "n",
+                "p",
+                "t",
+                Unfit("root"),
+                false,
+                &[
+                    "p, the parent of n, is neither a root nor a sub-namespace, so nothing is copied to n; `kubectl accurate doctor`",
+                ],
+            ),
+            (
+                "n",
+                "",
+                "t",
+                Unfit("template"),
+                false,
+                &["t, the template of n, is neither a template nor a sub-namespace, so"],
+            ),
+            ("n", "out", "", Unfit("root"), false, &["out, the parent of n, is excluded by"]),
             ("out", "p", "t", Fine, false, &["namespace out is excluded"]),
             ("n", "out", "t", Fine, false, &["out, the parent of n, is excluded by"]),
             ("n", "out", "", InBoth, false, &["out, the parent of n, is excluded by"]),

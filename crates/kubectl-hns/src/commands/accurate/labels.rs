@@ -48,7 +48,8 @@ pub(crate) async fn set_type(arguments: &SetType, session: &Session, terminal: &
     if kind.is_some() {
         refuse_excluded(session, namespace).await?;
     }
-    let changes = set(session, namespace, |place| Place { kind: kind.map(str::to_owned), ..place }).await?;
+    let done = set(session, namespace, |place| Place { kind: kind.map(str::to_owned), ..place }).await;
+    let changes = refusals::explained(done, session, Request::Type).await?;
     terminal.line(if changes { "success" } else { "nothing to do" });
     Ok(())
 }

@@ -80,12 +80,12 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
     describe::served(session).await?;
     let Change { namespaces, lines, intents, notes } = change(&arguments.command, session).await?;
     let concerned: Vec<&str> = namespaces.iter().map(String::as_str).collect();
-    let preview = Box::pin(ClusterPreview::open_accurate(session, &concerned)).await?;
+    let preview = Box::pin(ClusterPreview::open_accurate(session, &concerned, &intents)).await?;
     let mut result = Box::pin(preview.try_all(&intents)).await?;
     // What is refused has no effect.
     if !result.decisions.iter().any(Decision::is_refusal) {
         result.notes.extend(notes);
-        result.notes.extend(orphaned(&result.forest, &result.outcome));
+        result.notes.extend(orphaned(&result.forest, &result.outcome, &result.unread));
     }
     let document = Document::new(lines, &result);
     let Some(failure) = show(&document, arguments.output, terminal)? else { return Ok(()) };
@@ -105,9 +105,8 @@ fn request(command: &Command) -> Option<Request<'_>> {
             Sub::Move(relocation::Move { parent, .. }) | Sub::Graft(relocation::Graft { parent, .. }),
         ) => Request::Below(EdgeKind::Parent, parent),
         Command::Template(Template::Set(it)) => Request::Below(EdgeKind::Template, &it.template),
-        Command::Sub(Sub::Cut(_)) | Command::Template(Template::Unset(_)) | Command::Namespace(_) => {
-            return None;
-        }
+        Command::Sub(Sub::Cut(_)) | Command::Namespace(_) => Request::Type,
+        Command::Template(Template::Unset(_)) => return None,
     })
 }
 
@@ -254,13 +253,19 @@ async fn cut(arguments: &relocation::Cut, session: &Session) -> Result<Change, F
     Ok(change)
 }
 
-/// The namespaces that stay below deleted ones, because no `SubNamespace` owns them, as notes.
-fn orphaned(forest: &Forest, outcome: &Outcome) -> Vec<String> {
+/// The namespaces that stay below deleted ones, because no `SubNamespace` owns them, as notes. Below a namespace that is `unread`
+/// this is not known.
+pub(in crate::commands) fn orphaned(
+    forest: &Forest,
+    outcome: &Outcome,
+    unread: &BTreeSet<Name>,
+) -> Vec<String> {
     let is_gone = |state: Option<&NamespaceState>| state.is_none_or(|it| it.terminating);
     let changes = outcome.namespaces.iter();
     let gone: BTreeSet<&Name> = changes.filter(|it| is_gone(it.after.as_ref())).map(|it| &it.name).collect();
     let parent = |name: &Name| {
-        let parent = forest.accurate_upstream(name).filter(|it| gone.contains(it))?;
+        let parent =
+            forest.accurate_upstream(name).filter(|it| gone.contains(it) && !unread.contains(*it))?;
         (forest.accurate_edge(name) == Some(EdgeKind::Parent)).then_some(parent)
     };
     let staying = forest.names().filter(|it| forest.namespace_version(it).is_some() && !gone.contains(it));
@@ -356,10 +361,15 @@ mod tests {
         let mut preview = Preview::new(forest);
         preview.settle();
         preview.mark();
-        assert_eq!(orphaned(preview.forest(), &preview.outcome()), [""; 0]);
+        let orphans = |preview: &Preview, unread: &[&str]| {
+            let unread = unread.iter().map(|it| Name::from(*it)).collect();
+            orphaned(preview.forest(), &preview.outcome(), &unread)
+        };
+        assert_eq!(orphans(&preview, &[]), [""; 0]);
         preview.change(&deleted("r", "s"), &User::default());
         preview.settle();
-        let notes = orphaned(preview.forest(), &preview.outcome());
+        assert_eq!(orphans(&preview, &["s"]), [""; 0], "a SubNamespace may exist");
+        let notes = orphans(&preview, &["r"]);
         assert!(notes.len() == 1 && notes[0].starts_with("x has no SubNamespace"), "{notes:?}");
     }
 }

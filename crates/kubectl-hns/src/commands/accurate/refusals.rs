@@ -1,5 +1,5 @@
-//! What to do about refusals, which have the same text in Accurate: of the creation and the deletion of sub-namespaces, and of a parent or
-//! a template.
+//! What to do about refusals, which have the same text in Accurate: of the creation and the deletion of sub-namespaces, of a parent or
+//! a template, and of another type.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,6 +30,8 @@ pub(super) enum Request<'a> {
     Delete(&'a str),
     /// To give a namespace this parent or this template.
     Below(EdgeKind, &'a str),
+    /// To change the type of a namespace: a cut gives it the type root.
+    Type,
 }
 
 impl<'a> Request<'a> {
@@ -38,7 +40,7 @@ impl<'a> Request<'a> {
         match self {
             Self::Create(_, parent) => Some((EdgeKind::Parent, parent)),
             Self::Below(kind, above) => Some((kind, above)),
-            Self::Delete(_) => None,
+            Self::Delete(_) | Self::Type => None,
         }
     }
 }
@@ -70,6 +72,9 @@ pub(super) async fn with_way(
     {
         return failure.with_hint(Box::pin(despite_children(session, name)).await);
     }
+    if let Some((kind, name)) = named_by(reason) {
+        return failure.with_hint(Box::pin(before_change(session, kind, name)).await);
+    }
     match (fault(reason), request.above()) {
         (Some(Frozen::NotLeading(_, above)), _) => {
             let place = place::read(session, &above).await.unwrap_or_default();
@@ -86,6 +91,13 @@ pub(super) async fn with_way(
         }
         _ => failure,
     }
+}
+
+/// The namespace that cannot be changed, and what it is for the others that name it, if they are the reason of a refusal.
+fn named_by(reason: &str) -> Option<(EdgeKind, &str)> {
+    let after = |text| reason.rsplit_once(text).map(|(_, name)| name);
+    let parent = after("there are sub-namespaces under ").map(|name| (EdgeKind::Parent, name));
+    parent.or_else(|| after("there are namespaces referencing ").map(|name| (EdgeKind::Template, name)))
 }
 
 /// What is wrong with the parent or the template, or above it, if that is the reason of a refusal.
@@ -181,22 +193,37 @@ pub(in crate::commands) async fn despite_children(session: &Session, name: &str)
 
 /// The same; `cascades` says whether the settings allow cascading deletion.
 pub(super) async fn before_deletion(session: &Session, name: &str, cascades: bool) -> String {
-    let namespaces = session.all::<Namespace>();
-    let named_in = async |label: &str| -> Names {
-        let params = ListParams::default().labels(&format!("{label}={name}"));
-        let found = session.list_metadata(&namespaces, &params).await.ok()?;
-        Some(found.into_iter().map(|it| named(it.metadata)).collect())
-    };
     let forms = session.within::<SubNamespace>(name);
     let forms = async || -> Names {
         let found = session.list(&forms, &ListParams::default()).await.ok()?;
         Some(found.into_iter().filter(|it| !is_stalled(it)).map(|it| named(it.metadata)).collect())
     };
-    let (children, forms, instances, place) =
-        futures::join!(named_in(PARENT), forms(), named_in(TEMPLATE), place::read(session, name));
+    let (children, forms, instances, place) = futures::join!(
+        named_in(session, PARENT, name),
+        forms(),
+        named_in(session, TEMPLATE, name),
+        place::read(session, name)
+    );
     let is_no_template = place.is_ok_and(|it| it.kind.as_deref() != Some(TYPE_TEMPLATE));
     let instances = instances.or(is_no_template.then(BTreeMap::new));
-    without_others(name, [&children, &forms], &instances, cascades)
+    without_others(name, [&children, &forms], &instances, Some(cascades))
+}
+
+/// What to do before another change of a namespace that others name as their parent or their template.
+async fn before_change(session: &Session, kind: EdgeKind, name: &str) -> String {
+    let none = Some(BTreeMap::new());
+    let (children, instances) = match kind {
+        EdgeKind::Parent => (named_in(session, PARENT, name).await, none),
+        EdgeKind::Template => (none, named_in(session, TEMPLATE, name).await),
+    };
+    without_others(name, [&children, &None], &instances, None)
+}
+
+/// The namespaces that name this one in this label.
+async fn named_in(session: &Session, label: &str, name: &str) -> Names {
+    let params = ListParams::default().labels(&format!("{label}={name}"));
+    let found = session.list_metadata(&session.all::<Namespace>(), &params).await.ok()?;
+    Some(found.into_iter().map(|it| named(it.metadata)).collect())
 }
 
 fn named(metadata: ObjectMeta) -> (String, bool) {
@@ -209,8 +236,13 @@ fn is_stalled(form: &SubNamespace) -> bool {
     conditions.into_iter().any(|it| it.type_ == STALLED && it.status == "True")
 }
 
-/// The same; `forms` are the `SubNamespaces` in the namespace.
-fn without_others(name: &str, [children, forms]: [&Names; 2], instances: &Names, cascades: bool) -> String {
+/// The same; `forms` are the `SubNamespaces` in the namespace. `cascades` is `None` if the namespace is not to be deleted.
+fn without_others(
+    name: &str,
+    [children, forms]: [&Names; 2],
+    instances: &Names,
+    cascades: Option<bool>,
+) -> String {
     let known = [children, forms].into_iter().flatten();
     let all: BTreeSet<&str> = known.flat_map(BTreeMap::keys).map(String::as_str).collect();
     // A SubNamespace that stays creates its namespace again.
@@ -221,7 +253,7 @@ fn without_others(name: &str, [children, forms]: [&Names; 2], instances: &Names,
     let (owned, labelled): (Vec<&str>, Vec<&str>) = staying.into_iter().partition(has_form);
     let [delete, keep] = fates(forms.is_some() && !owned.is_empty(), cascades);
     // They are no obstacle to a cascading deletion.
-    let (ending, again) = if cascades {
+    let (ending, again) = if cascades == Some(true) {
         (Vec::new(), "")
     } else {
         (ending, " If you have deleted them, try again when they are gone.")
@@ -253,10 +285,11 @@ fn without_others(name: &str, [children, forms]: [&Names; 2], instances: &Names,
 }
 
 /// What becomes of sub-namespaces with a `SubNamespace`, and of those by their label only, or what to do about them first. `are_owned` says
-/// whether the first are known to have one.
-fn fates(are_owned: bool, cascades: bool) -> [String; 2] {
+/// whether the first are known to have one. Another change than a deletion does not ask which have one.
+fn fates(are_owned: bool, cascades: Option<bool>) -> [String; 2] {
     let elsewhere = "give them another parent: `kubectl accurate sub move NAMESPACE PARENT`; or make them roots: \
                      `kubectl accurate sub cut NAMESPACE`.";
+    let Some(cascades) = cascades else { return [format!("First {elsewhere}"), String::new()] };
     if cascades {
         let which = if are_owned { "They" } else { "Those with a SubNamespace" };
         return [
@@ -323,10 +356,33 @@ mod tests {
                 ],
             ),
         ] {
-            let found = without_others("n", [&children, &forms], instances, false);
+            let found = without_others("n", [&children, &forms], instances, Some(false));
             let lines: Vec<&str> = found.lines().collect();
             assert_eq!(lines.len(), wanted.len(), "{found}");
             assert!(lines.iter().zip(&wanted).all(|(line, wanted)| line.starts_with(wanted)), "{found}");
+        }
+    }
+
+    #[test]
+    fn a_change_deletes_nothing() {
+        let names = |name: &str, is_ending| -> Names { Some([(name.to_owned(), is_ending)].into()) };
+        let none = Some(BTreeMap::new());
+        let referencing = named_by("x \"n\" is forbidden: there are namespaces referencing n");
+        assert_eq!(referencing, Some((EdgeKind::Template, "n")));
+        assert_eq!(named_by("there are sub-namespaces under n"), Some((EdgeKind::Parent, "n")));
+        for (children, instances, wanted) in [
+            (
+                names("a", false),
+                none.clone(),
+                "Sub-namespaces of n: a. First give them another parent: `kubectl accurate sub move NAMESPACE PARENT`; or make them \
+                 roots: `kubectl accurate sub cut NAMESPACE`.",
+            ),
+            (names("a", true), none.clone(), "Sub-namespaces of n that are being deleted: a. Try again"),
+            (none.clone(), names("i", false), "Instances of n: i. First remove their template: "),
+            (none, None, "You may not list the instances of n. First remove their template: "),
+        ] {
+            let found = without_others("n", [&children, &None], &instances, None);
+            assert!(found.starts_with(wanted) && !found.contains("eleted as well"), "{found}");
         }
     }
 
@@ -351,7 +407,7 @@ mod tests {
                 "You may not list the sub-namespaces of n. Those with a SubNamespace are deleted as well.",
             ),
         ] {
-            let found = without_others("n", [&children, &forms], &names(&[]), true);
+            let found = without_others("n", [&children, &forms], &names(&[]), Some(true));
             assert!(found.starts_with(wanted) && found.is_empty() == wanted.is_empty(), "{found}");
         }
     }

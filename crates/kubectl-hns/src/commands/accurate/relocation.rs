@@ -147,7 +147,9 @@ pub(crate) async fn cut(arguments: &Cut, session: &Session, terminal: &Terminal)
     let mut rights = vec![Right::namespace("update", name)];
     rights.extend(original.is_some().then(|| Right::of_form("delete", from, name)));
     user_rights::require(session, &rights).await?;
-    place::change(session, name, Mode::Store, |place| cut_off(place, name, from, original.as_ref())).await?;
+    let next = |place| cut_off(place, name, from, original.as_ref());
+    let done = place::change(session, name, Mode::Store, next).await;
+    refusals::explained(done, session, Request::Type).await?;
     terminal.line(&format!("cut {name} as a root namespace"));
     if original.is_some() {
         finish((session, terminal), name, original.as_ref()).await.map_err(Failure::resumable)?;

@@ -65,6 +65,11 @@ pub(super) fn check(structure: &Structure, settings: &Settings) -> Vec<Finding> 
         };
         findings.push(Finding::wrong("anchor", format!("{name} in {parent} {is}"), hint));
     }
+    let forest = structure.forest();
+    let is_in_accurate = |it: &Name| {
+        let found = structure.namespaces.get(it).filter(|_| settings.is_managed(it));
+        found.is_some_and(|it| is_labelled(|key| it.labels.get(key)))
+    };
     for (name, namespace) in &structure.namespaces {
         let of = namespace.annotations.get(annotations::SUBNAMESPACE_OF).filter(|it| !it.is_empty());
         // Where the parent is missing, there is another finding.
@@ -80,16 +85,16 @@ pub(super) fn check(structure: &Structure, settings: &Settings) -> Vec<Finding> 
                 "`kubectl hns move {name} --to {parent}` creates the anchor again, with the labels and annotations of {name}"
             );
             // There, an anchor is refused.
-            let above = &structure.namespaces[parent];
-            let hint = if above.terminating {
+            let hint = if structure.namespaces[parent].terminating {
                 format!(
                     "{parent} is being deleted. `kubectl hns move {name} --to PARENT` gives {name} another parent; \
                      `kubectl hns convert {name} --to full` makes it a full namespace."
                 )
-            } else if is_labelled(|key| above.labels.get(key)) {
+            } else if let Some(halted) = forest.ancestry(parent).into_iter().find(is_in_accurate) {
+                // A conversion goes from the leaves to the root, and creates the anchors afterwards.
                 format!(
                     "If `kubectl hns convert ROOT --to hnc` was interrupted, run it again. Otherwise, remove the labels \
-                     accurate.cybozu.com/… of {parent}; then {again}."
+                     accurate.cybozu.com/… of {halted}; then {again}."
                 )
             } else {
                 format!(
@@ -164,6 +169,19 @@ mod tests {
             structure.namespaces.get_mut("a").unwrap().labels = [label].into_iter().collect();
             let hint = check(&structure, &settings()).remove(0).hint.unwrap();
             assert!(hint.starts_with(wanted), "{label:?}: {hint}");
+        }
+        let settings = Settings::new("home", ["out"], ".*").unwrap();
+        for (top, wanted) in [
+            (
+                "a",
+                "run it again. Otherwise, remove the labels accurate.cybozu.com/… of a; then `kubectl hns move lost --to b`",
+            ),
+            ("out", "`kubectl hns convert lost --to full` does without"),
+        ] {
+            let mut structure = sketch(&[top, &format!("b < {top}"), "[s] lost < b"]);
+            structure.namespaces.get_mut(top).unwrap().labels = [(PARENT, "r")].into_iter().collect();
+            let hint = check(&structure, &settings).remove(0).hint.unwrap();
+            assert!(hint.contains(wanted), "{top}: {hint}");
         }
     }
 

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::Planned;
 use crate::cluster_preview::{ClusterPreview, Decision, Document};
-use crate::commands::accurate::refusals;
+use crate::commands::accurate::{plan as accurate_plan, refusals};
 use crate::commands::{delete, hierarchy};
 use crate::session::Session;
 use crate::user_rights::Right;
@@ -93,12 +93,11 @@ pub(super) async fn plan(arguments: &Delete, session: &Session) -> Result<Planne
     let mut result = cluster_preview.try_all(&intents).await?;
     // What is refused has no effect.
     let is_refused = result.decisions.iter().any(Decision::is_refusal);
-    result.notes.extend(stays.into_iter().chain(hidden).filter(|_| !is_refused));
-    if let Some(note) = note {
-        result.notes.push(note);
-        // The objects that Accurate propagates are not read here.
-        result.unread.insert(name.into());
+    if !is_refused {
+        result.notes.extend(stays.into_iter().chain(hidden));
+        result.notes.extend(accurate_plan::orphaned(&result.forest, &result.outcome, &result.unread));
     }
+    result.notes.extend(note);
     Ok((change, result))
 }
 
@@ -114,14 +113,12 @@ async fn permission(session: &Session, name: &str) -> Result<Option<Intent>, Fai
     }))
 }
 
-/// A note that other commands plan and make the deletion, if the namespace is a sub-namespace of Accurate's API.
+/// A note that another command makes the deletion, if the namespace is a sub-namespace of Accurate's API with its
+/// `SubNamespace`.
 fn below_accurate(forest: &Forest, name: &str) -> Option<String> {
     let parent = forest.accurate_upstream(name)?;
-    let deletes = delete::of_accurate(name, parent);
-    let counts = format!(
-        "`kubectl accurate plan sub delete {name}` counts the objects that Accurate propagates, too."
-    );
-    (forest.accurate_edge(name) == Some(EdgeKind::Parent)).then(|| format!("{deletes} {counts}"))
+    let is_sub = forest.accurate_edge(name) == Some(EdgeKind::Parent);
+    (is_sub && forest.has_sub_namespace(parent, name)).then(|| delete::of_accurate(name, parent))
 }
 
 /// Fails as `delete` does if the namespace that was named with -n is not the parent of this subnamespace.
@@ -140,6 +137,7 @@ fn is_in(named: Option<&str>, forest: &Forest, name: &str) -> Result<(), Failure
 mod tests {
     use std::sync::Arc;
 
+    use forest::accurate::{Fact, SubNamespaceFact};
     use hns_api::accurate::labels::PARENT;
     use hns_api::annotations;
 
@@ -180,14 +178,16 @@ mod tests {
         let namespace = structure.namespaces.get_mut("w4").unwrap();
         namespace.labels = [(PARENT, "shop")].into_iter().collect();
         let empty = || Forest::unconfigured(Arc::new(structure::settings()));
-        for (forest, noted) in [
-            (structure.put_into(empty().with_accurate(Arc::default())), true),
-            (structure.put_into(empty()), false),
-        ] {
+        let with_label = || structure.put_into(empty().with_accurate(Arc::default()));
+        let mut with_form = with_label();
+        let form = SubNamespaceFact { name: "w4".into(), ..SubNamespaceFact::default() };
+        with_form.apply(Fact::SubNamespaces(vec![("shop".into(), form)]));
+        for (forest, noted) in
+            [(with_form, true), (with_label(), false), (structure.put_into(empty()), false)]
+        {
             let note = below_accurate(&forest, "w4");
-            for command in ["`kubectl accurate sub delete w4`", "`kubectl accurate plan sub delete w4`"] {
-                assert_eq!(note.as_ref().is_some_and(|it| it.contains(command)), noted);
-            }
+            let command = "`kubectl accurate sub delete w4`";
+            assert_eq!(note.is_some_and(|it| it.contains(command)), noted);
             assert_eq!(below_accurate(&forest, "shop"), None);
         }
     }
