@@ -396,6 +396,9 @@ mod tests {
             ("tree x --depth -99999999999999999999", "must be 0 or more", "number"),
             ("tree x --depth 99999999999999999999", "'--depth <LEVELS>': is too large", "number"),
             ("tree x --depth x", "'--depth <LEVELS>': must be a number", "digit"),
+            ("move x --to y --timeout -1", "'--timeout <TIME>': may not be negative", "unexpected"),
+            ("move x --to y --timeout -5s", "'--timeout <TIME>': may not be negative", "unexpected"),
+            ("move x --to y --timeout --wait", "'--timeout <TIME>': must be a number of seconds", "negative"),
             ("config set-resource cm --mode Allowpropagte", "'AllowPropagate'", "as a value"),
             (
                 "plan config set-resource cm --mode foo",

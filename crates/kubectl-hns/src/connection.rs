@@ -85,7 +85,7 @@ pub(crate) struct ConnectionArgs {
 
     /// Timeout of a single request: seconds, or a duration such as 1m30s; 0 for no limit. The default is 10s, and 30s
     /// for a page of a list.
-    #[arg(long, global = true, value_name = "TIME")]
+    #[arg(long, global = true, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) request_timeout: Option<Limit>,
 
     /// Address and port of the API server.

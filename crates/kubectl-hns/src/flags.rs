@@ -42,6 +42,10 @@ impl FromStr for Limit {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        // Another value with a hyphen is a flag: the value of this one is missing.
+        if text.starts_with('-') && text[1..].starts_with(|it: char| it.is_ascii_digit()) {
+            return Err("may not be negative; 0 means no limit".into());
+        }
         let wrong = || "must be a number of seconds, or a duration such as 1m30s".to_owned();
         let duration = match text.parse::<u64>() {
             Ok(seconds) => Duration::from_secs(seconds),
@@ -93,8 +97,11 @@ pub(crate) mod tests {
         assert_eq!(limit("1.5h"), Ok(Some(5_400_000)));
         assert_eq!(limit("0"), Ok(None));
         assert_eq!(limit("0s"), Ok(None));
-        for wrong in ["", "s", "5 s", "1x", "-1", "1.2.3s"] {
+        for wrong in ["", "s", "5 s", "1x", "1.2.3s", "-n"] {
             assert!(limit(wrong).is_err(), "{wrong}");
+        }
+        for negative in ["-1", "-1m30s"] {
+            assert_eq!(limit(negative), Err("may not be negative; 0 means no limit".into()), "{negative}");
         }
     }
 

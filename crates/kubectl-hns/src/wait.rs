@@ -28,7 +28,8 @@ pub(crate) struct WaitArgs<const USUALLY: bool = false> {
     no_wait: Option<bool>,
 
     /// How long to wait, if the command waits: seconds, or a duration such as 1m30s; 0 for no limit. The default is 2m.
-    #[arg(long, value_name = "TIME")]
+    // A negative number or duration is refused by name.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     timeout: Option<Limit>,
 }
 

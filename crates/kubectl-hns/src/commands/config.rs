@@ -289,7 +289,8 @@ async fn taken_up(
     until(terminal, (&what, SHOWN_BY), deadline, async || {
         let config = session.call(api.get(NAME)).await.map_err(|problem| unreadable(&problem))?;
         let status = config.status.unwrap_or_default();
-        let is_it = |it: &&ResourceStatus| it.resource == target.resource && it.group == target.group;
+        // The status has the names that are written in the entry.
+        let is_it = |it: &&ResourceStatus| target.is_named(&it.group, &it.resource);
         let shown = status.resources.iter().find(is_it).and_then(|it| it.mode.as_ref());
         Ok(if shown.map(|it| format!("{it:?}")) == mode {
             Progress::Done

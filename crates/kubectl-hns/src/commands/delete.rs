@@ -6,7 +6,6 @@ mod messages;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use forest::core::name::PERMANENT;
 use hns_api::SubnamespaceAnchor;
 use hns_cluster::api::Api;
 use k8s_openapi::api::core::v1::Namespace;
@@ -278,17 +277,11 @@ impl Deletion<'_> {
         failure.with_hint(match (parent, child) {
             (Ok(None), _) => format!("There is no namespace {}: name the parent with -n.", self.parent),
             (_, Ok(found)) => {
-                let may_go = self.may_go().await;
-                elsewhere((self.parent, self.child), found.as_ref().map(|it| &it.metadata), may_go)
+                let (settings, _) = published::settings(self.session).await;
+                elsewhere((self.parent, self.child), found.as_ref().map(|it| &it.metadata), &settings)
             }
             _ => format!("`kubectl get subns -n {0}` shows the subnamespaces of {0}.", self.parent),
         })
-    }
-
-    /// Whether the namespace is one of tenants, which may be deleted.
-    async fn may_go(&self) -> bool {
-        let (settings, _) = published::settings(self.session).await;
-        settings.is_managed(self.child) && !PERMANENT.contains(&self.child)
     }
 
     /// Fails if the anchor cannot be deleted once cascading deletion is allowed, before anything is written. Returns whether it can be

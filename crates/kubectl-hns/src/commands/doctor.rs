@@ -148,13 +148,13 @@ async fn check(session: &Session, program: Program) -> Vec<Finding> {
 }
 
 /// The trees show each condition with a solution, and the `HNCConfiguration` sums them up. Where only a part of the trees could be checked,
-/// the sum is kept, but what is wrong there is not counted again.
+/// the sum is kept as a note: what is wrong there is counted already, or is about namespaces that the user may not read.
 fn without_what_is_summed_up(mut findings: Vec<Finding>, trees: &[Finding]) -> Vec<Finding> {
     let is_summary = |it: &Finding| it.subject == configuration::NAMESPACES;
-    if !trees.iter().any(|it| it.subject == "trees" && it.level != Level::Ok) {
-        findings.retain(|it| !is_summary(it));
-    } else if trees.iter().any(|it| it.level == Level::Wrong) {
+    if trees.iter().any(|it| it.subject == "trees" && it.level != Level::Ok) {
         findings.iter_mut().filter(|it| is_summary(it)).for_each(|it| it.level = Level::Note);
+    } else {
+        findings.retain(|it| !is_summary(it));
     }
     findings
 }
@@ -214,8 +214,8 @@ WRONG  lease: no leader
         for (trees, wanted) in [
             (vec![orphan.clone()], vec![other.clone()]),
             (vec![Finding::ok("trees", "checked")], vec![other.clone()]),
-            (vec![orphan, Finding::note("trees", "some were not read")], vec![noted, other.clone()]),
-            (vec![Finding::note("trees", "not checked")], vec![summary.clone(), other.clone()]),
+            (vec![orphan, Finding::note("trees", "some were not read")], vec![noted.clone(), other.clone()]),
+            (vec![Finding::note("trees", "not checked")], vec![noted, other.clone()]),
         ] {
             assert_eq!(without_what_is_summed_up(vec![summary.clone(), other.clone()], &trees), wanted);
         }

@@ -132,6 +132,11 @@ impl Target {
     /// Whether an entry is about this resource, by whatever name.
     fn is_meant_by(&self, entry: &Value) -> bool {
         let [group, resource] = ["group", "resource"].map(|key| entry[key].as_str().unwrap_or_default());
+        self.is_named(group, resource)
+    }
+
+    /// Whether this is one of the names of the resource.
+    pub(super) fn is_named(&self, group: &str, resource: &str) -> bool {
         let (group, resource) = name_in_api(&self.served, group, resource);
         (group, resource) == (self.group.clone(), self.resource.clone())
     }
@@ -345,6 +350,20 @@ mod tests {
         }
         let twice = Target::among(served(), "apps", "jobs.batch").unwrap_err();
         assert_eq!(twice.text, "Error: the group is given twice: jobs.batch and --group apps");
+    }
+
+    #[test]
+    fn a_resource_is_known_by_each_of_its_names() {
+        for (group, resource, wanted) in [
+            ("apps", "deployments", true),
+            ("", "deployments", true),
+            ("", "deploy", true),
+            ("batch", "deployments", false),
+            ("", "jobs", false),
+            ("", "nonsense", false),
+        ] {
+            assert_eq!(target("", "deployments").is_named(group, resource), wanted, "{resource}.{group}");
+        }
     }
 
     #[test]

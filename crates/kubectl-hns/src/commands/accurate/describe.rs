@@ -168,7 +168,8 @@ fn notes(
         (Some(_), Some(template)) => Some(without_effect(name, template)),
         _ => None,
     };
-    let on_edges = on_edges.filter(|_| unmanaged(name).is_none());
+    // One that is being deleted cannot be given another place.
+    let on_edges = on_edges.filter(|_| unmanaged(name).is_none() && !place.is_ending);
     [note_on_place(name, place, settings), on_edges, ending].into_iter().flatten().collect()
 }
 
@@ -370,7 +371,7 @@ mod tests {
             ("n", "p", "", Fine, false, &[][..]),
             ("n", "", "t", Fine, false, &[]),
             ("n", "", "t", Missing, false, &["t, the template of n, does not exist"]),
-            ("n", "p", "", Missing, true, &[missing, "n is being deleted"]),
+            ("n", "p", "", Missing, true, &["n is being deleted"]),
             ("n", "p", "t", Missing, false, &[missing]),
             ("n", "p", "t", Fine, false, &[idle]),
             (

@@ -201,7 +201,7 @@ fn judged(
         return (
             state,
             after_once(here, &format!("nothing is copied to {place}, because {why}")),
-            Some(hint),
+            (!forest.is_terminating(namespace)).then_some(hint),
         );
     }
     if !forest.accurate_settings().is_some_and(|settings| settings.watches(kind)) {

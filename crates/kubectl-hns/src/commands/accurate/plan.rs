@@ -253,8 +253,7 @@ async fn cut(arguments: &relocation::Cut, session: &Session) -> Result<Change, F
     Ok(change)
 }
 
-/// The namespaces that stay below deleted ones, because no `SubNamespace` owns them, as notes. Below a namespace that is `unread`
-/// this is not known.
+/// The namespaces that stay below deleted ones, as notes that say why. Below a namespace that is `unread` this is not known.
 pub(in crate::commands) fn orphaned(
     forest: &Forest,
     outcome: &Outcome,
@@ -268,16 +267,38 @@ pub(in crate::commands) fn orphaned(
             forest.accurate_upstream(name).filter(|it| gone.contains(it) && !unread.contains(*it))?;
         (forest.accurate_edge(name) == Some(EdgeKind::Parent)).then_some(parent)
     };
-    let staying = forest.names().filter(|it| forest.namespace_version(it).is_some() && !gone.contains(it));
+    let had_form = |parent: &Name, name: &Name| {
+        let mut forms = outcome.sub_namespaces.iter();
+        forms.any(|it| it.before.is_some() && (&it.parent, &it.child) == (parent, name))
+    };
+    let exists = |name: &Name| forest.namespace_version(name).is_some() && !forest.is_terminating(name);
+    let staying = forest.names().filter(|it| exists(it) && !gone.contains(it));
     let orphans = staying.filter_map(|name| Some((name, parent(name)?)));
-    orphans
-        .map(|(name, parent)| {
-            format!(
-                "{name} has no SubNamespace, so it stays below the missing parent {parent}; first give it another one \
-                 (`kubectl accurate sub move {name} PARENT`), or make it a root (`kubectl accurate sub cut {name}`)"
-            )
-        })
-        .collect()
+    orphans.map(|(name, parent)| stays(forest, (parent, name), had_form(parent, name))).collect()
+}
+
+/// Why a namespace stays below a deleted parent; `had_form` says whether it has a `SubNamespace` there.
+fn stays(forest: &Forest, (parent, name): (&Name, &Name), had_form: bool) -> String {
+    let is_instance = |it: &&Name| {
+        forest.accurate_upstream(it) == Some(name) && forest.accurate_edge(it) == Some(EdgeKind::Template)
+    };
+    let instances: Vec<&str> = forest.names().filter(is_instance).map(|it| &**it).collect();
+    if let Some(why) = forest.shared_settings().unmanaged(parent) {
+        return format!(
+            "{parent} {why}, so {name} stays below the missing parent {parent}; first include {parent} again in the settings of hns"
+        );
+    }
+    if had_form && !instances.is_empty() {
+        return format!(
+            "{name} has instances: {}. It is not deleted while they name it as their template, and the deletion of {parent} waits for it; \
+             first remove their template: `kubectl accurate template unset INSTANCE`",
+            instances.join(", ")
+        );
+    }
+    format!(
+        "{name} has no SubNamespace, so it stays below the missing parent {parent}; first give it another one \
+         (`kubectl accurate sub move {name} PARENT`), or make it a root (`kubectl accurate sub cut {name}`)"
+    )
 }
 
 /// A label of a namespace is set or removed.
@@ -327,7 +348,7 @@ mod tests {
     use forest::accurate::{Fact, Settings, SubNamespaceFact};
     use forest::preview::Preview;
     use forest::rules::User;
-    use hns_api::accurate::labels::{PARENT, TYPE, TYPE_ROOT};
+    use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE, TYPE_ROOT};
 
     use super::*;
     use crate::structure;
@@ -371,5 +392,33 @@ mod tests {
         assert_eq!(orphans(&preview, &["s"]), [""; 0], "a SubNamespace may exist");
         let notes = orphans(&preview, &["r"]);
         assert!(notes.len() == 1 && notes[0].starts_with("x has no SubNamespace"), "{notes:?}");
+    }
+
+    #[test]
+    fn why_a_namespace_stays_below_a_deleted_parent_is_said() {
+        let settings = Arc::new(forest::Settings::new("home", ["out"], ".*").unwrap());
+        for (parent, instance, had_form, wanted) in [
+            ("p", "other", false, "n has no SubNamespace, so it stays below the missing parent p;"),
+            ("p", "i", true, "n has instances: i. It is not deleted while they name it as their template,"),
+            (
+                "out",
+                "i",
+                true,
+                "out is excluded by excludedNamespaces in the settings of hns, so n stays below",
+            ),
+        ] {
+            let mut structure = sketch(&["p", "out", "n", instance]);
+            let mut label = |name: &str, pair: (&str, &str)| {
+                structure.namespaces.get_mut(name).unwrap().labels = [pair].into_iter().collect();
+            };
+            label("n", (PARENT, parent));
+            if had_form {
+                label(instance, (TEMPLATE, "n"));
+            }
+            let forest =
+                structure.put_into(Forest::unconfigured(settings.clone()).with_accurate(Arc::default()));
+            let found = stays(&forest, (&parent.into(), &"n".into()), had_form);
+            assert!(found.starts_with(wanted), "{found}");
+        }
     }
 }

@@ -68,16 +68,23 @@ pub(in crate::commands) fn stays(
         return None;
     }
     let is_its = namespace.is_some_and(|it| it.annotations.get(SUBNAMESPACE_OF) == Some(parent));
-    let excluded =
-        [child, parent].into_iter().find_map(|it| Some(format!("{it} {}", settings.unmanaged(it)?)));
-    match excluded {
-        Some(why) if is_its => Some(format!(
-            "{why}, so the namespace {child} stays; to delete it: `kubectl delete namespace {child}`"
-        )),
-        Some(why) => Some(format!("{why}, so the namespace {child} stays")),
+    match excluded((parent, child), settings) {
+        Some(why) if is_its => Some(format!("{why}; {}", by_itself(child))),
+        Some(why) => Some(why),
         None if is_its || namespace.is_none() => None,
         None => Some(format!("the namespace {child} does not belong to this anchor, so it stays")),
     }
+}
+
+/// Why a namespace is not deleted with its anchor, if the settings exclude it or its parent.
+pub(super) fn excluded((parent, child): (&str, &str), settings: &Settings) -> Option<String> {
+    let why = [child, parent].into_iter().find_map(|it| Some(format!("{it} {}", settings.unmanaged(it)?)))?;
+    Some(format!("{why}, so the namespace {child} stays"))
+}
+
+/// How to delete a namespace that is not deleted with its anchor.
+pub(super) fn by_itself(child: &str) -> String {
+    format!("to delete it: `kubectl delete namespace {child}`")
 }
 
 /// The namespaces whose children are not known, unless they are above the deleted one, as a note.

@@ -1,8 +1,11 @@
 //! What is said when a subnamespace is not deleted, and what to do instead.
 
+use forest::Settings;
+use forest::core::name::PERMANENT;
 use hns_api::accurate::labels::PARENT;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use super::consequences::{by_itself, excluded};
 use crate::Failure;
 use crate::failure::Problem;
 use crate::installation::DEFINITIONS_GO;
@@ -104,20 +107,24 @@ pub(super) fn is_going(parent: &str, metadata: &ObjectMeta) -> bool {
     metadata.deletion_timestamp.is_some() && subnamespace_of(metadata) == Some(parent)
 }
 
-/// Where the child is instead, if the parent has no anchor for it; `found` is its namespace, if it exists, and `may_go` whether that may be
-/// deleted.
-pub(super) fn elsewhere((parent, child): (&str, &str), found: Option<&ObjectMeta>, may_go: bool) -> String {
+/// Where the child is instead, if the parent has no anchor for it; `found` is its namespace, if it exists.
+pub(super) fn elsewhere(
+    (parent, child): (&str, &str),
+    found: Option<&ObjectMeta>,
+    settings: &Settings,
+) -> String {
     let Some(metadata) = found else {
         return format!(
             "There is no namespace {child}. `kubectl get subns -n {parent}` shows the subnamespaces of {parent}."
         );
     };
     match subnamespace_of(metadata) {
-        Some(holder) if holder == parent => {
-            format!(
+        Some(holder) if holder == parent => match excluded((parent, child), settings) {
+            Some(why) => format!("{why}; {}.", by_itself(child)),
+            None => format!(
                 "{child} is a subnamespace of {parent} without an anchor; `kubectl hns doctor` says what to do."
-            )
-        }
+            ),
+        },
         Some(holder) => of_another(child, holder),
         None if let Some(above) = metadata.labels.as_ref().and_then(|all| all.get(PARENT)) => {
             of_accurate(child, above)
@@ -127,6 +134,8 @@ pub(super) fn elsewhere((parent, child): (&str, &str), found: Option<&ObjectMeta
                 "{child} is not a subnamespace of {parent}, but a full namespace; see `kubectl hns describe {child}`."
             );
             let how = "Only `kubectl delete namespace` deletes it, with all its objects.";
+            // Only a namespace of tenants may be deleted.
+            let may_go = settings.is_managed(child) && !PERMANENT.contains(&child);
             if may_go { format!("{is} {how}") } else { is }
         }
     }
@@ -150,6 +159,7 @@ mod tests {
             labels: Some([(PARENT.to_owned(), "shop".to_owned())].into()),
             ..ObjectMeta::default()
         };
+        let settings = Settings::new("home", ["kube-system", "out"], ".*").unwrap();
         for (found, said) in [
             (None, "no namespace child. `kubectl get subns -n p`"),
             (Some(of(None)), "a full namespace; see `kubectl hns describe child`"),
@@ -157,12 +167,19 @@ mod tests {
             (Some(of(Some("p"))), "without an anchor"),
             (Some(below_accurate), "`kubectl accurate sub delete child` deletes it"),
         ] {
-            let hint = elsewhere(("p", "child"), found.as_ref(), true);
+            let hint = elsewhere(("p", "child"), found.as_ref(), &settings);
             assert!(hint.contains(said), "{hint}");
         }
-        for may_go in [true, false] {
-            let hint = elsewhere(("p", "kube-system"), Some(&of(None)), may_go);
+        for (child, may_go) in [("child", true), ("kube-system", false), ("default", false)] {
+            let hint = elsewhere(("p", child), Some(&of(None)), &settings);
             assert_eq!(hint.contains("`kubectl delete namespace`"), may_go, "{hint}");
+        }
+        let excluded = "out is excluded by excludedNamespaces in the settings of hns, so the namespace";
+        for (parent, child) in [("p", "out"), ("out", "child")] {
+            let hint = elsewhere((parent, child), Some(&of(Some(parent))), &settings);
+            let wanted =
+                format!("{excluded} {child} stays; to delete it: `kubectl delete namespace {child}`.");
+            assert_eq!(hint, wanted);
         }
     }
 

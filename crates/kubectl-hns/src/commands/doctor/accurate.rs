@@ -105,7 +105,9 @@ fn ignored(forms: &[ObjectMeta]) -> Finding {
 fn misplaced(forest: &Forest) -> Vec<Finding> {
     let mut reasons: BTreeMap<(String, bool), (String, Vec<String>)> = BTreeMap::new();
     // Below a namespace that is in both hierarchies, there may be others that only HNC's halts.
-    for name in forest.names().filter(|name| forest.is_in_accurate(name)) {
+    // One that is being deleted cannot be given another place.
+    let lasting = |name: &&forest::Name| forest.is_in_accurate(name) && !forest.is_terminating(name);
+    for name in forest.names().filter(lasting) {
         let Some(why) = frozen(forest, name) else { continue };
         let has_both = idle_template(forest, name).is_some();
         let (why, hint) = reason_in(forest, name, &why);
@@ -259,6 +261,12 @@ fn taken(
         None if forest.is_in_hnc(name) => ("is in a hierarchy of hnc.x-k8s.io".to_owned(), "graft"),
         None => ("is no sub-namespace".to_owned(), "graft"),
     };
+    // There are no sub-namespaces there any more, for example after a conversion.
+    if forest.is_in_hnc(parent) && !forest.is_in_accurate(parent) {
+        return format!(
+            "The namespace {name} {place}, and {parent} is in a hierarchy of hnc.x-k8s.io. {delete}."
+        );
+    }
     // Nothing below a halted namespace can be changed.
     if let Some(Frozen::Crossed(halted)) = frozen(forest, name) {
         let way_out = reason(&Frozen::Crossed(halted.clone()), (name, None, false)).1;
