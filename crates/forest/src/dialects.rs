@@ -154,6 +154,11 @@ impl Forest {
         Some(self.tree.hop(self.store.id(namespace)?)?.kind)
     }
 
+    /// The parent of a namespace in Accurate's hierarchy.
+    pub fn accurate_parent(&self, namespace: &str) -> Option<&Name> {
+        self.accurate_upstream(namespace).filter(|_| self.accurate_edge(namespace) == Some(EdgeKind::Parent))
+    }
+
     /// What is known of HNC's own objects.
     pub(crate) fn hnc(&self) -> &hnc::State {
         &self.hnc

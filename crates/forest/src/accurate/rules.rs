@@ -10,7 +10,7 @@ mod tests;
 
 use super::keys;
 use crate::core::denial::Denial;
-use crate::core::name::{Name, PERMANENT};
+use crate::core::name::Name;
 use crate::core::stream::Stream;
 use crate::core::verdict::{Answers, Check, NamespacedRight, Question, first_refused, unreliable};
 use crate::dialects::Forest;
@@ -33,13 +33,10 @@ fn forbidden(message: impl AsRef<str>) -> crate::core::verdict::Verdict {
 
 /// 403 if Kubernetes never deletes the namespace, or one that would be deleted with it: those whose own `SubNamespaces` lead up to it.
 fn can_be_deleted(forest: &Forest, name: &str) -> Check {
-    let goes = |kept: &&str| {
-        let Some((kept, id)) = forest.id(kept).zip(forest.id(name)) else { return false };
-        let above = forest.tree.hop_ancestry(kept).path;
-        let owned = above.iter().take_while(|it| forest.own_sub_namespace(**it).is_some()).count();
-        above.iter().take(owned + 1).any(|it| *it == id)
-    };
-    PERMANENT.into_iter().find(goes).map_or(Ok(()), |kept| {
+    let above = |id| forest.tree.hop_ancestry(id).path;
+    let goes_along = |id| forest.own_sub_namespace(id).is_some();
+    let kept = forest.id(name).and_then(|id| forest.permanent_with(id, above, goes_along));
+    kept.map_or(Ok(()), |kept| {
         Err(forbidden(format!(
             "namespace {kept:?} would have to be deleted, too, but Kubernetes never deletes it; take it out of its tree first: \
              kubectl accurate sub cut {kept}"

@@ -7,7 +7,7 @@ use super::Forest;
 use crate::accurate::SubNamespaceFact;
 use crate::accurate::place::Labelled;
 use crate::accurate::state::labels_of;
-use crate::core::name::Name;
+use crate::core::name::{Name, PERMANENT};
 use crate::core::tree::{EdgeKind, Id};
 
 impl Forest {
@@ -32,6 +32,22 @@ impl Forest {
     pub(crate) fn is_marked_by_accurate(&self, id: Id) -> bool {
         let has_edges = self.tree.upstream(id).is_some() || !self.tree.downstream(id).is_empty();
         self.accurate.settings().is_some() && !has_edges && labels_of(self, id).edge().is_some()
+    }
+
+    /// The namespace that Kubernetes never deletes and that would be deleted with `top`: itself, or one below it. `above` gives a
+    /// namespace and those above it; `goes_along` says whether a namespace is deleted with the one above it.
+    pub(crate) fn permanent_with(
+        &self,
+        top: Id,
+        above: impl Fn(Id) -> Vec<Id>,
+        goes_along: impl Fn(Id) -> bool,
+    ) -> Option<&'static str> {
+        PERMANENT.into_iter().find(|kept| {
+            let Some(kept) = self.id(kept) else { return false };
+            let path = above(kept);
+            let along = path.iter().take_while(|it| goes_along(**it)).count();
+            path.iter().take(along + 1).any(|it| *it == top)
+        })
     }
 
     /// The `SubNamespace` of this namespace in its parent.

@@ -273,7 +273,7 @@ impl<'a> Review<'a> {
         ends.map_or(Ok(()), |what| {
             Err(forbidden(format!(
                 "{what} is being deleted, so {upstream:?} cannot become the {} of namespace {:?}; choose another one",
-                word(kind),
+                kind.as_str(),
                 &*self.request.name
             )))
         })
@@ -377,13 +377,6 @@ impl<'a> Review<'a> {
             return Err(forbidden("child namespaces exist"));
         }
         Ok(())
-    }
-}
-
-fn word(kind: EdgeKind) -> &'static str {
-    match kind {
-        EdgeKind::Parent => "parent",
-        EdgeKind::Template => "template",
     }
 }
 

@@ -16,6 +16,16 @@ pub enum EdgeKind {
     Template,
 }
 
+impl EdgeKind {
+    /// The name of the relation, which is also that of Accurate's label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Parent => "parent",
+            Self::Template => "template",
+        }
+    }
+}
+
 /// An edge to an upstream namespace, which need not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Edge {

@@ -56,9 +56,10 @@ fn is_terminating(forest: &Forest, id: Id) -> bool {
     forest.namespace(id).is_some_and(|seen| seen.terminating)
 }
 
-/// The rules refuse the deletion of other anchors, but one that is deleted nevertheless must not wait forever.
-fn can_be_deleted(anchor: &AnchorFact) -> bool {
-    !PERMANENT.contains(&&*anchor.name)
+/// Whether the subnamespace is deleted with its anchor. The rules refuse the deletion of the anchor of a namespace that Kubernetes never
+/// deletes, but one that is deleted nevertheless must not wait forever.
+fn takes_along(anchor: &AnchorFact) -> bool {
+    anchor.has_our_finalizer() && !PERMANENT.contains(&&*anchor.name)
 }
 
 /// The subnamespace that the anchor stands for.
@@ -110,7 +111,7 @@ impl Changes {
             return self.change(anchor, anchor.has_our_finalizer() && !done, None);
         }
         let may_go = forest.downstream(child).is_empty() || forest.allows_cascading_deletion(child);
-        if may_go && anchor.has_our_finalizer() && can_be_deleted(anchor) {
+        if may_go && takes_along(anchor) {
             self.delete(anchor, version);
         } else {
             self.change(anchor, false, None);
@@ -124,10 +125,7 @@ impl Changes {
         match subnamespace(forest, anchor, state) {
             Some((child, version)) if forest.lasting_namespace(child).is_some() => {
                 self.change(anchor, true, Some(state));
-                if anchor.has_our_finalizer()
-                    && forest.allows_cascading_deletion(parent)
-                    && can_be_deleted(anchor)
-                {
+                if takes_along(anchor) && forest.allows_cascading_deletion(parent) {
                     self.delete(anchor, version);
                 }
             }

@@ -12,7 +12,7 @@ use super::{Answer, Answers, Question, WaitFor, all_answered, first_refused};
 use super::{Cause, Check, Denial, Operation, ParentChange, User, Verdict, hierarchy, managed_keys};
 use crate::core::labels::Labels;
 use crate::core::name::Name;
-use crate::core::name::{PERMANENT, is_namespace_name};
+use crate::core::name::is_namespace_name;
 use crate::core::stream::Stream;
 use crate::core::tree::Id;
 use crate::dialects::Forest;
@@ -409,13 +409,9 @@ impl Review<'_> {
 
 /// 403 if Kubernetes never deletes the namespace, or a subnamespace that would be deleted with it.
 pub(super) fn can_be_deleted(forest: &Forest, id: Id) -> Check {
-    let goes = |kept: &&str| {
-        let Some(kept) = forest.id(kept) else { return false };
-        let above = forest.ancestry_of(kept).path;
-        let subs = above.iter().take_while(|it| forest.subnamespace_of(**it).is_some()).count();
-        above.iter().take(subs + 1).any(|it| *it == id)
-    };
-    PERMANENT.into_iter().find(goes).map_or(Ok(()), |kept| {
+    let above = |id| forest.ancestry_of(id).path;
+    let goes_along = |id| forest.subnamespace_of(id).is_some();
+    forest.permanent_with(id, above, goes_along).map_or(Ok(()), |kept| {
         Err(Denial::forbidden(format!(
             "namespace {kept:?} would have to be deleted, too, but Kubernetes never deletes it; make it a full namespace first: \
              kubectl hns convert {kept} --to full"

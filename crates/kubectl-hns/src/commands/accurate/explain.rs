@@ -109,13 +109,13 @@ fn explanation(
     let edges = path.iter().map(|name| forest.accurate_edge(name));
     let upstream = above.iter().zip(edges).map(|(name, edge)| Step {
         namespace: name.to_string(),
-        is: word(edge.unwrap_or(EdgeKind::Parent)),
+        is: edge.unwrap_or(EdgeKind::Parent).as_str(),
         object: if hidden.contains(name) { UNREAD.to_owned() } else { described(found(name)) },
     });
     let first = above.first().filter(|it| hidden.contains(*it));
     let (state, mut why, advice) = match first {
         Some(above) => {
-            let what = word(forest.accurate_edge(&namespace).unwrap_or(EdgeKind::Parent));
+            let what = forest.accurate_edge(&namespace).unwrap_or(EdgeKind::Parent).as_str();
             let why = format!("whether {above}, its {what}, has it is {UNREAD}");
             (described(found(&namespace)), why, None)
         }
@@ -136,13 +136,6 @@ fn explanation(
         why,
         advice,
         upstream: upstream.collect(),
-    }
-}
-
-fn word(edge: EdgeKind) -> &'static str {
-    match edge {
-        EdgeKind::Parent => "parent",
-        EdgeKind::Template => "template",
     }
 }
 
@@ -219,7 +212,7 @@ fn judged(
         }
         return alone(forest, (namespace, here), (kind, name));
     };
-    let what = forest.accurate_edge(namespace).map_or("upstream namespace", word);
+    let what = forest.accurate_edge(namespace).map_or("upstream namespace", EdgeKind::as_str);
     let named = format!("{above}, its {what},");
     let next = next(forest, namespace, key).unwrap_or(Next::Stays);
     let (state, why, advice) = below((above, &named), (here, there(forest, above, key)), next);

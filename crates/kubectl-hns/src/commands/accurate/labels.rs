@@ -82,10 +82,8 @@ pub(super) async fn excluded(session: &Session, namespace: &str) -> Option<Unman
 
 /// The settings that exclude namespaces, where hns serves Accurate's API. They do not apply to Accurate itself.
 pub(super) async fn settings(session: &Session) -> Option<Settings> {
-    match published::accurate(session).await {
-        Ok(Some(_)) => Some(published::settings(session).await.0),
-        _ => None,
-    }
+    let (settings, rules, _) = published::both_settings(session).await;
+    rules.map(|_| settings)
 }
 
 pub(super) fn in_no_hierarchy(namespace: &str, why: &Unmanaged) -> String {

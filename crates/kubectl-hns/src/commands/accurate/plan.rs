@@ -262,11 +262,8 @@ pub(in crate::commands) fn orphaned(
     let is_gone = |state: Option<&NamespaceState>| state.is_none_or(|it| it.terminating);
     let changes = outcome.namespaces.iter();
     let gone: BTreeSet<&Name> = changes.filter(|it| is_gone(it.after.as_ref())).map(|it| &it.name).collect();
-    let parent = |name: &Name| {
-        let parent =
-            forest.accurate_upstream(name).filter(|it| gone.contains(it) && !unread.contains(*it))?;
-        (forest.accurate_edge(name) == Some(EdgeKind::Parent)).then_some(parent)
-    };
+    let parent =
+        |name: &Name| forest.accurate_parent(name).filter(|it| gone.contains(it) && !unread.contains(*it));
     let had_form = |parent: &Name, name: &Name| {
         let mut forms = outcome.sub_namespaces.iter();
         forms.any(|it| it.before.is_some() && (&it.parent, &it.child) == (parent, name))
@@ -279,15 +276,15 @@ pub(in crate::commands) fn orphaned(
 
 /// Why a namespace stays below a deleted parent; `had_form` says whether it has a `SubNamespace` there.
 fn stays(forest: &Forest, (parent, name): (&Name, &Name), had_form: bool) -> String {
-    let is_instance = |it: &&Name| {
-        forest.accurate_upstream(it) == Some(name) && forest.accurate_edge(it) == Some(EdgeKind::Template)
-    };
-    let instances: Vec<&str> = forest.names().filter(is_instance).map(|it| &**it).collect();
     if let Some(why) = forest.shared_settings().unmanaged(parent) {
         return format!(
             "{parent} {why}, so {name} stays below the missing parent {parent}; first include {parent} again in the settings of hns"
         );
     }
+    let is_instance = |it: &&Name| {
+        forest.accurate_upstream(it) == Some(name) && forest.accurate_edge(it) == Some(EdgeKind::Template)
+    };
+    let instances: Vec<&str> = forest.names().filter(is_instance).map(|it| &**it).collect();
     if had_form && !instances.is_empty() {
         return format!(
             "{name} has instances: {}. It is not deleted while they name it as their template, and the deletion of {parent} waits for it; \

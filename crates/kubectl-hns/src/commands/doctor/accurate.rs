@@ -135,7 +135,7 @@ pub(crate) fn reason_in(forest: &Forest, namespace: &str, why: &Frozen) -> (Stri
     if let Frozen::NotLeading(_, above) = why
         && let Some(excluded) = forest.shared_settings().unmanaged(above)
     {
-        let what = if edge == Some(EdgeKind::Template) { "template" } else { "parent" };
+        let what = edge.unwrap_or(EdgeKind::Parent).as_str();
         let hint = match excluded {
             Unmanaged::Own => format!("Choose another {what} for {namespace}."),
             _ => format!("Include {above} again in the settings of hns."),
@@ -216,7 +216,7 @@ fn stalled(
 fn child_above<'a>(forest: &'a Forest, parent: &'a str, name: &str) -> Option<&'a str> {
     let above = std::iter::successors(Some(parent), |it| forest.accurate_upstream(it).map(|it| &**it));
     // Those above can be in a cycle.
-    above.take(forest.names().count()).find(|it| parent_of(forest, it).is_some_and(|it| **it == *name))
+    above.take(forest.names().count()).find(|it| forest.accurate_parent(it).is_some_and(|it| **it == *name))
 }
 
 /// How to delete a `SubNamespace` without a namespace.
@@ -228,7 +228,8 @@ fn deletion(parent: &str, name: &str) -> String {
 fn unfinished(parent: &str, form: &SubNamespaceFact, forest: &Forest) -> Option<Finding> {
     let name = &form.name;
     let exists = forest.namespace_version(name).is_some();
-    let stays = || parent_of(forest, name).is_some_and(|it| **it == *parent) && !forest.is_terminating(name);
+    let stays =
+        || forest.accurate_parent(name).is_some_and(|it| **it == *parent) && !forest.is_terminating(name);
     let (text, hint) = match (form.terminating, exists) {
         (false, false) => {
             ("its namespace does not exist", format!("{NOT_CREATED} {}.", deletion(parent, name)))
@@ -243,11 +244,6 @@ fn unfinished(parent: &str, form: &SubNamespaceFact, forest: &Forest) -> Option<
     forest.shared_settings().is_managed(parent).then(|| Finding::wrong(subject, text, hint))
 }
 
-/// The parent, if it has one.
-fn parent_of<'a>(forest: &'a Forest, name: &str) -> Option<&'a forest::Name> {
-    forest.accurate_upstream(name).filter(|_| forest.accurate_edge(name) == Some(EdgeKind::Parent))
-}
-
 /// What to do about a `SubNamespace` whose name another namespace has; `delete` says how to delete it.
 fn taken(
     (parent, form): (&str, &SubNamespaceFact),
@@ -255,7 +251,7 @@ fn taken(
     (forest, forms): (&Forest, &[(forest::Name, SubNamespaceFact)]),
 ) -> String {
     let name = &form.name;
-    let above = parent_of(forest, name);
+    let above = forest.accurate_parent(name);
     let (place, way) = match above {
         Some(other) => (format!("has the parent {other}"), "move"),
         None if forest.is_in_hnc(name) => ("is in a hierarchy of hnc.x-k8s.io".to_owned(), "graft"),

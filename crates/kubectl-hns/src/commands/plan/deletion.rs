@@ -2,7 +2,7 @@
 
 use clap::Args;
 use forest::preview::Intent;
-use forest::{EdgeKind, Forest, Name};
+use forest::{Forest, Name};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -116,9 +116,8 @@ async fn permission(session: &Session, name: &str) -> Result<Option<Intent>, Fai
 /// A note that another command makes the deletion, if the namespace is a sub-namespace of Accurate's API with its
 /// `SubNamespace`.
 fn below_accurate(forest: &Forest, name: &str) -> Option<String> {
-    let parent = forest.accurate_upstream(name)?;
-    let is_sub = forest.accurate_edge(name) == Some(EdgeKind::Parent);
-    (is_sub && forest.has_sub_namespace(parent, name)).then(|| delete::of_accurate(name, parent))
+    let parent = forest.accurate_parent(name)?;
+    forest.has_sub_namespace(parent, name).then(|| delete::of_accurate(name, parent))
 }
 
 /// Fails as `delete` does if the namespace that was named with -n is not the parent of this subnamespace.

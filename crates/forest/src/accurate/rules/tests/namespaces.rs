@@ -163,7 +163,7 @@ fn namespaces_with_dependants_are_not_deleted() {
     ] {
         assert_eq!([delete(&forests[0], old), delete(&forests[1], old)], [without, with], "{old}");
     }
-    // Kubernetes would not delete one that goes with it.
+    // With the root, `default` would have to be deleted, which Kubernetes never does.
     let mut kept = draw_with(cascades, "r root, s ^r, default ^s");
     assert_eq!(delete(&kept, "r root"), "ok", "no SubNamespace deletes it");
     for (parent, child) in [("r", "s"), ("s", "default")] {

@@ -1,7 +1,7 @@
 //! With `--refuse-label-conflicts`: which managed values below a change would override.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::{Review, Spec};
 use crate::core::tree::Id;
@@ -22,8 +22,9 @@ impl Review<'_> {
         let found: Vec<String> = [Labelling::Labels, Labelling::Annotations]
             .into_iter()
             .flat_map(|which| {
-                let [before, after] = [&request.old, &request.new].map(|it| self.overridden(id, which, it));
-                after.into_iter().filter(move |it| !before.contains(it))
+                let before: HashSet<String> = self.overridden(id, which, &request.old).into_iter().collect();
+                let after = self.overridden(id, which, &request.new).into_iter();
+                after.filter(move |it| !before.contains(it))
             })
             .take(NAMED)
             .collect();
