@@ -11,9 +11,15 @@ mod certificates {
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
+use hns_api::names;
+use hns_e2e::product::NAMESPACE;
 use hns_e2e::steps::PATIENCE;
-use hns_e2e::{Cluster, Component, Launch, Proxy, eventually};
+use hns_e2e::{Cluster, Component, Launch, Proxy, Replica, eventually};
 use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::rbac::v1::ClusterRole;
+use kube::Api;
+use kube::api::DeleteParams;
 use serde_json::Value;
 
 use self::certificates::damage::{self, Foreign, Registration};
@@ -47,8 +53,45 @@ async fn from_nothing_through_changes_of_certificate_no_review_fails() -> Result
     scene.settled(Some(&second)).await?;
     println!("a certificate that was deleted was replaced on three replicas: {}", load.report());
     load.end().await?;
+    nothing_outlives_the_cluster_role(&scene, &controller).await?;
     controller.terminate().await?;
     Ok(())
+}
+
+/// `helm uninstall` deletes the rights of the controller, and then its objects, which the controller would create again while the API
+/// server still grants these rights. Here it keeps those of its Role.
+async fn nothing_outlives_the_cluster_role(scene: &Scene<'_>, controller: &Replica) -> Result<()> {
+    let config_maps: Api<ConfigMap> = Api::namespaced(scene.secrets().into_client(), NAMESPACE);
+    let shared = [names::SETTINGS_CONFIG_MAP, names::MISSING_PARENTS];
+    for name in shared {
+        config_maps.delete(name, &DeleteParams::default()).await?;
+    }
+    let text = |error: kube::Error| error.to_string();
+    let present = async || {
+        let mut found = Vec::new();
+        for name in shared {
+            found.extend(config_maps.get_opt(name).await.map_err(text)?.map(|it| it.metadata));
+        }
+        found.extend(scene.secrets().get_opt(SERVING).await.map_err(text)?.map(|it| it.metadata));
+        Ok::<_, String>(found)
+    };
+    eventually("all are created again, with an owner", PATIENCE, async || {
+        let found = present().await?;
+        let owned = found.iter().filter(|it| it.owner_references.as_ref().is_some_and(|all| all.len() == 1));
+        if owned.count() == 3 { Ok(()) } else { Err(format!("{found:?}")) }
+    })
+    .await?;
+    let roles: Api<ClusterRole> = Api::all(config_maps.clone().into_client());
+    roles.delete(names::CONTROLLER_CLUSTER_ROLE, &DeleteParams::default()).await?;
+    eventually("all are deleted, and not created again", PATIENCE, async || {
+        let (found, log) = (present().await?, controller.log());
+        let tried = [SERVING, shared[0], shared[1]].map(|name| {
+            let failed = |line: &str| line.contains(name) && line.contains(names::CONTROLLER_CLUSTER_ROLE);
+            log.lines().any(failed)
+        });
+        if found.is_empty() && tried == [true; 3] { Ok(()) } else { Err(format!("{tried:?}, {found:?}")) }
+    })
+    .await
 }
 
 #[tokio::test]

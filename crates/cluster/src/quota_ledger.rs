@@ -81,8 +81,17 @@ mod tests {
             [("pods".into(), "1".parse().unwrap()), ("cpu".into(), "1500m".parse().unwrap())].into();
         let reservation = Reservation { namespace: "a".into(), uid: "u".into(), version: 7, increase };
         let ledger = Ledger { floor: 5, reservations: vec![reservation] };
-        let written = object(ObjectMeta::default(), &ledger).unwrap();
-        assert_eq!(parse::<Ledger>(written).unwrap().content, ledger);
+        // Helm deletes with a release what has its label and its annotations.
+        let metadata = ObjectMeta {
+            name: Some(QUOTA_LEDGER.into()),
+            labels: Some([("app.kubernetes.io/managed-by".into(), "Helm".into())].into()),
+            annotations: Some([("meta.helm.sh/release-name".into(), "hns".into())].into()),
+            ..ObjectMeta::default()
+        };
+        let written = object(metadata.clone(), &ledger).unwrap();
+        let read = parse::<Ledger>(written.clone()).unwrap();
+        assert_eq!(read.content, ledger);
+        assert_eq!(object(read.metadata, &ledger).unwrap(), written);
         parse::<Ledger>(ConfigMap::default()).unwrap_err();
     }
 }

@@ -4,7 +4,7 @@
 
 use hns_api::names::FIELD_MANAGER;
 use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Client, Result};
 use serde_json::json;
@@ -37,14 +37,14 @@ pub trait Content: Sized + Clone {
 pub struct Stored<T> {
     /// The content.
     pub content: T,
-    /// `uid` and `resourceVersion` of the object.
-    metadata: ObjectMeta,
+    /// The metadata of the object. Its `resourceVersion` is the precondition of a write.
+    pub(crate) metadata: ObjectMeta,
 }
 
 impl<T: Default> Stored<T> {
     /// An object whose content is not known, to replace it.
     pub fn of(metadata: ObjectMeta) -> Self {
-        Self { content: T::default(), metadata: precondition(metadata) }
+        Self { content: T::default(), metadata }
     }
 }
 
@@ -78,23 +78,20 @@ impl Store {
     pub async fn replace<T: Content>(&self, stored: &Stored<T>, content: &T) -> Result<Option<Stored<T>>> {
         let object = object(stored.metadata.clone(), content)?;
         match self.0.replace(T::NAME, &PostParams::default(), &object).await {
-            Ok(written) => {
-                let metadata = precondition(written.metadata);
-                Ok(Some(Stored { content: content.clone(), metadata }))
-            }
+            Ok(written) => Ok(Some(Stored { content: content.clone(), metadata: written.metadata })),
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Creates an object. An existing one stays as it is.
+    /// Creates an object, which is deleted with `owner`. An existing one stays as it is.
     ///
     /// # Errors
     /// It cannot be created.
-    pub async fn create<T: Content>(&self, content: &T) -> Result<()> {
+    pub async fn create<T: Content>(&self, owner: OwnerReference, content: &T) -> Result<()> {
         let object = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": { "name": T::NAME },
+            "metadata": { "name": T::NAME, "ownerReferences": [owner] },
             "data": object(ObjectMeta::default(), content)?.data,
         });
         // Applied, because RBAC cannot limit the right to create objects to a name. A conflict means that another client has
@@ -113,16 +110,11 @@ impl Store {
 pub fn parse<T: Content>(object: ConfigMap) -> Result<Stored<T>> {
     let text = object.data.as_ref().and_then(|data| data.get(T::KEY)).map_or("", String::as_str);
     let content = T::of_text(text).map_err(kube::Error::SerdeError)?;
-    Ok(Stored { content, metadata: precondition(object.metadata) })
+    Ok(Stored { content, metadata: object.metadata })
 }
 
 pub(crate) fn object<T: Content>(metadata: ObjectMeta, content: &T) -> Result<ConfigMap> {
     let text = content.to_text().map_err(kube::Error::SerdeError)?;
     let metadata = ObjectMeta { name: Some(T::NAME.to_owned()), ..metadata };
     Ok(ConfigMap { metadata, data: Some([(T::KEY.to_owned(), text)].into()), ..ConfigMap::default() })
-}
-
-fn precondition(metadata: ObjectMeta) -> ObjectMeta {
-    let ObjectMeta { uid, resource_version, labels, .. } = metadata;
-    ObjectMeta { uid, resource_version, labels, ..ObjectMeta::default() }
 }

@@ -33,6 +33,7 @@ pub(crate) use self::decide::Registered;
 use self::decide::{CERTIFICATE, Data, Decision, KEY, Observed, Requirements, Step, TRUSTED, bundle, decide};
 pub(crate) use self::metrics::CertificateMetrics;
 use self::x509::Certificate;
+use crate::owner;
 
 const FIELD_MANAGER: &str = "hns-controller";
 const MIN_RETRY_DELAY: Duration = Duration::from_secs(1);
@@ -88,12 +89,12 @@ pub(crate) async fn keep(
     may_write: impl Fn() -> bool,
     shutdown: Shutdown,
 ) {
-    let secrets: Api<Secret> = Api::namespaced(client, &settings.namespace);
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), &settings.namespace);
     let mut states = objects::watch(secrets.clone(), &settings.secret);
     let mut reconciler = CertificateReconciler {
+        client,
         secrets,
         current: CurrentSecret::Unknown,
-        metadata: ObjectMeta { name: Some(settings.secret.clone()), ..ObjectMeta::default() },
         settings,
         next: None,
         last_own: None,
@@ -156,12 +157,10 @@ struct KeyPair {
 }
 
 struct CertificateReconciler {
+    client: Client,
     secrets: Api<Secret>,
     settings: CertificateSettings,
     current: CurrentSecret,
-    /// The name, labels and annotations for creating a deleted Secret again. Helm needs these labels and annotations to delete the
-    /// Secret with the release.
-    metadata: ObjectMeta,
     /// Issued, but not in the Secret yet.
     next: Option<KeyPair>,
     /// The last certificate in the Secret that this program issued.
@@ -181,11 +180,7 @@ impl CertificateReconciler {
         let name = &self.settings.secret;
         match state {
             Ok(None) => self.current = CurrentSecret::Absent,
-            Ok(Some(secret)) => {
-                self.metadata.labels.clone_from(&secret.metadata.labels);
-                self.metadata.annotations.clone_from(&secret.metadata.annotations);
-                self.current = CurrentSecret::Present(Box::new(secret));
-            }
+            Ok(Some(secret)) => self.current = CurrentSecret::Present(Box::new(secret)),
             Err(error) => {
                 if let Some(reason) = objects::refusal(&error) {
                     tracing::warn!(reason, "could not read the Secret {name}");
@@ -261,7 +256,7 @@ impl CertificateReconciler {
             Step::UpdateTrusted(trusted) => files(self.current.data().map(key_pair).as_ref(), trusted),
         };
         let name = &self.settings.secret;
-        match put(&self.secrets, &self.metadata, &self.current, data).await {
+        match self.put(data).await {
             Ok(secret) => {
                 self.current = CurrentSecret::Present(Box::new(secret));
                 self.next = None;
@@ -274,6 +269,28 @@ impl CertificateReconciler {
             Err(error) => {
                 let name = name.clone();
                 Err(self.fail(&format!("could not write the Secret {name}: {}", error_text(&error))))
+            }
+        }
+    }
+
+    /// Replaces the Secret in the observed version, or creates it if it does not exist.
+    async fn put(&self, data: Data) -> Result<Secret, kube::Error> {
+        let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+        let name = &self.settings.secret;
+        match &self.current {
+            CurrentSecret::Present(found) => {
+                let secret = Secret { data: Some(data), ..Secret::clone(found) };
+                self.secrets.replace(name, &params, &secret).await
+            }
+            CurrentSecret::Absent | CurrentSecret::Unknown => {
+                let metadata = ObjectMeta {
+                    name: Some(name.clone()),
+                    owner_references: Some(vec![owner::reference(&self.client).await?]),
+                    ..ObjectMeta::default()
+                };
+                let type_ = Some("kubernetes.io/tls".to_owned());
+                let secret = Secret { metadata, type_, data: Some(data), ..Secret::default() };
+                self.secrets.create(&params, &secret).await
             }
         }
     }
@@ -334,27 +351,6 @@ fn files(pair: Option<&Data>, trusted: &[Certificate]) -> Data {
     let mut files = pair.cloned().unwrap_or_default();
     files.insert(TRUSTED.to_owned(), ByteString(bundle(trusted).into_bytes()));
     files
-}
-
-/// Replaces the Secret in the observed version, or creates it if it does not exist.
-async fn put(
-    secrets: &Api<Secret>,
-    metadata: &ObjectMeta,
-    current: &CurrentSecret,
-    data: Data,
-) -> Result<Secret, kube::Error> {
-    let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
-    match current {
-        CurrentSecret::Present(found) => {
-            let secret = Secret { data: Some(data), ..Secret::clone(found) };
-            let name = metadata.name.as_deref().unwrap_or_default();
-            secrets.replace(name, &params, &secret).await
-        }
-        CurrentSecret::Absent | CurrentSecret::Unknown => {
-            let (metadata, type_) = (metadata.clone(), Some("kubernetes.io/tls".to_owned()));
-            secrets.create(&params, &Secret { metadata, type_, data: Some(data), ..Secret::default() }).await
-        }
-    }
 }
 
 fn log(step: &Step, name: &str) {

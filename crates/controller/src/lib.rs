@@ -24,6 +24,7 @@ mod guard;
 mod lead;
 mod metrics;
 mod namings;
+mod owner;
 mod permission;
 mod queue;
 mod quotas;

@@ -18,9 +18,14 @@ const KEPT: Duration = Duration::from_secs(100);
 
 /// Works until `may_write` returns false or the shutdown begins.
 pub(crate) async fn keep(client: Client, store: Store, may_write: impl Fn() -> bool, shutdown: Shutdown) {
-    let keeper = Keeper { client, store: store.clone(), stored: Stored::default(), seen: HashMap::new() };
+    let keeper = Keeper {
+        client: client.clone(),
+        store: store.clone(),
+        stored: Stored::default(),
+        seen: HashMap::new(),
+    };
     tokio::select! {
-        () = stored::follow(store, keeper, may_write) => {}
+        () = stored::follow((client, store), keeper, may_write) => {}
         () = shutdown.begun() => {}
     }
 }

@@ -40,8 +40,9 @@ pub(crate) async fn keep(
 ) {
     let works = async {
         if forest.read(|forest| forest.settings().hierarchical_quotas) {
-            let keeper = Keeper { client, forest, store: store.clone(), pending: HashMap::new() };
-            stored::follow(store, keeper, &may_write).await;
+            let keeper =
+                Keeper { client: client.clone(), forest, store: store.clone(), pending: HashMap::new() };
+            stored::follow((client, store), keeper, &may_write).await;
         } else {
             remove_what_is_left(&client, &store, &may_write).await;
         }

@@ -8,7 +8,7 @@ use hns_api::names::{CONFIG_CONFIG_MAP, FIELD_MANAGER, SETTINGS_CONFIG_MAP};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use kube::api::{Patch, PatchParams};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::watch::Receiver;
 use tokio::time::{sleep, timeout};
 
@@ -23,6 +23,8 @@ use hns_cluster::settings::{
 use hns_runtime::args::SharedArgs;
 use hns_runtime::shutdown::Shutdown;
 
+use crate::owner;
+
 /// The minimum time between two writes, also if another program writes the same object.
 const PACE: Duration = Duration::from_secs(1);
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
@@ -30,6 +32,9 @@ const LONGEST_DELAY: Duration = Duration::from_secs(60);
 /// The delay between two checks with the API server while a right for quotas or a kind of Accurate's API is missing: nothing reports
 /// that a right is granted, or that a kind is served.
 const MISSING: Duration = Duration::from_secs(10);
+
+/// The field manager of the owner.
+const CREATOR: &str = "hns-controller-create";
 
 /// The sources of the settings.
 #[derive(Debug, Clone)]
@@ -60,6 +65,7 @@ pub(crate) async fn publish(
         let seen_now = seen.borrow_and_update().clone();
         let mut again = None;
         if let (Some(document), Some(now)) = (document_now, seen_now) {
+            let exists = now.is_some();
             let now = now.map(Arc::unwrap_or_clone).unwrap_or_default();
             let before = last.as_ref().unwrap_or(&now);
             let mut data = wanted(document.as_deref(), &flags, before, version);
@@ -79,7 +85,7 @@ pub(crate) async fn publish(
             }
             let is_due = data.iter().any(|(key, value)| now.get(key) != Some(value));
             if is_due && may_write() {
-                match write(&api, &data).await {
+                match write(&client, &api, exists, &data).await {
                     Ok(()) => delay = PACE,
                     Err(error) => {
                         tracing::warn!(
@@ -163,16 +169,21 @@ fn refuse_part(data: &mut Data, reason: &str) {
     refused.push_str(reason);
 }
 
-async fn write(api: &Api<ConfigMap>, data: &Data) -> kube::Result<()> {
-    let object = json!({
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": { "name": SETTINGS_CONFIG_MAP },
-        "data": data,
-    });
+/// Writes the object, and creates it before if it does not exist.
+async fn write(client: &Client, api: &Api<ConfigMap>, exists: bool, data: &Data) -> kube::Result<()> {
+    let object = |metadata: Value, data: &Data| {
+        Patch::Apply(json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data }))
+    };
+    if !exists {
+        let owners = [owner::reference(client).await?];
+        let created = object(json!({ "name": SETTINGS_CONFIG_MAP, "ownerReferences": owners }), &Data::new());
+        // The other writes do not name the owner, and remove it if they have the same field manager.
+        api.patch(SETTINGS_CONFIG_MAP, &PatchParams::apply(CREATOR), &created).await?;
+    }
     // Forced: only the leader decides about these fields.
     let params = PatchParams::apply(FIELD_MANAGER).force();
-    api.patch(SETTINGS_CONFIG_MAP, &params, &Patch::Apply(object)).await.map(drop)
+    let written = object(json!({ "name": SETTINGS_CONFIG_MAP }), data);
+    api.patch(SETTINGS_CONFIG_MAP, &params, &written).await.map(drop)
 }
 
 /// The required data of `hnc-settings`, from `document`, the data of `hns-config` if it exists, and the flags of the controller.

@@ -8,7 +8,10 @@ use hns_cluster::error_text::error_text;
 use hns_cluster::objects;
 use hns_cluster::stored::{Content, Store, Stored, parse};
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Client;
 use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::owner;
 
 /// The delay after a failed write.
 pub(crate) const RETRY: Duration = Duration::from_secs(1);
@@ -31,7 +34,11 @@ pub(crate) trait Keeper: Send {
 }
 
 /// Works until `may_write` returns false.
-pub(crate) async fn follow<K: Keeper>(store: Store, mut keeper: K, may_write: impl Fn() -> bool) {
+pub(crate) async fn follow<K: Keeper>(
+    (client, store): (Client, Store),
+    mut keeper: K,
+    may_write: impl Fn() -> bool,
+) {
     let name = K::Content::NAME;
     let watch = || objects::watch(store.api().clone(), name);
     let mut changes = watch();
@@ -45,7 +52,8 @@ pub(crate) async fn follow<K: Keeper>(store: Store, mut keeper: K, may_write: im
             return;
         }
         let done = match event {
-            Some(Ok(object)) => show(&store, &mut keeper, object).await,
+            Some(Ok(Some(object))) => show(&store, &mut keeper, object).await,
+            Some(Ok(None)) => create(&client, &store, &keeper).await,
             Some(Err(error)) => {
                 tracing::info!(
                     error = error_text(&error),
@@ -65,8 +73,11 @@ pub(crate) async fn follow<K: Keeper>(store: Store, mut keeper: K, may_write: im
     }
 }
 
-async fn show<K: Keeper>(store: &Store, keeper: &mut K, object: Option<ConfigMap>) -> kube::Result<()> {
-    let Some(object) = object else { return store.create(&keeper.first().await?).await };
+async fn create<K: Keeper>(client: &Client, store: &Store, keeper: &K) -> kube::Result<()> {
+    store.create(owner::reference(client).await?, &keeper.first().await?).await
+}
+
+async fn show<K: Keeper>(store: &Store, keeper: &mut K, object: ConfigMap) -> kube::Result<()> {
     let metadata = object.metadata.clone();
     match parse(object) {
         Ok(stored) => keeper.show(stored).await,

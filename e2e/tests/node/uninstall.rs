@@ -30,7 +30,7 @@ pub(crate) async fn everything_stays(world: &World<'_>) -> Result<String> {
         ensure!(kept.metadata.deletion_timestamp.is_none(), "{namespace} is being deleted");
         steps.bindings(namespace).get(COPY).await?;
     }
-    let kinds = "deployments,jobs,pods,secrets,services,serviceaccounts,roles,rolebindings,clusterroles,\
+    let kinds = "deployments,jobs,pods,configmaps,secrets,services,serviceaccounts,roles,rolebindings,clusterroles,\
                  clusterrolebindings,validatingwebhookconfigurations,mutatingwebhookconfigurations,\
                  validatingadmissionpolicies,validatingadmissionpolicybindings,mutatingadmissionpolicies,\
                  mutatingadmissionpolicybindings";

@@ -23,10 +23,9 @@ use hns_cluster::api::Api;
 use hns_cluster::error_text::error_text;
 use hns_runtime::shutdown::Shutdown;
 use k8s_openapi::ByteString;
-use k8s_openapi::api::rbac::v1::ClusterRole;
+use kube::Client;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::{DynamicObject, TypeMeta};
-use kube::{Client, Resource};
 use serde_json::{Value, json};
 use tokio::sync::watch::{Receiver, Sender};
 use tokio::time::Instant;
@@ -37,6 +36,7 @@ use self::plan::{Observed, Plan, State, Write, plan};
 use super::RegistrationSettings;
 use crate::certificates::{Bundle, Registered};
 use crate::guard::{ENFORCED_AFTER, Guard};
+use crate::owner;
 
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
@@ -205,16 +205,8 @@ impl RegistrationReconciler {
         {
             return;
         }
-        let roles = Api::<ClusterRole>::all(self.client.clone());
-        self.state.context.owner = match roles.get_metadata(CONTROLLER_CLUSTER_ROLE).await {
-            Ok(role) => role.metadata.uid.map(|uid| {
-                json!({
-                    "apiVersion": ClusterRole::api_version(&()),
-                    "kind": ClusterRole::kind(&()),
-                    "name": CONTROLLER_CLUSTER_ROLE,
-                    "uid": uid,
-                })
-            }),
+        self.state.context.owner = match owner::reference(&self.client).await {
+            Ok(owner) => Some(json!(owner)),
             Err(error) => {
                 self.log_once(format!(
                     "could not read the ClusterRole {CONTROLLER_CLUSTER_ROLE}: {}",
