@@ -114,6 +114,12 @@ pub(crate) async fn run(
     if let Some(explanation) = &mut explanation {
         explanation.annotations = annotations(session, &object_states, explanation).await;
         let structure = &object_states.loaded.structure;
+        if let Some(top) = explanation.ancestors.first()
+            && !explanation.ancestors_unknown
+            && !structure.namespaces.contains_key(&**top)
+        {
+            notes.push(format!("namespace {top}, which is above {namespace}, does not exist"));
+        }
         if structure.hidden.is_empty() {
             notes.extend(misplaced(&explanation.annotations, &object_states.loaded.forest));
         }

@@ -115,19 +115,24 @@ async fn is_defined(session: &Session, name: &str) -> Result<(), Failure> {
     Err(Failure::new(text).with_hint(DEFINITIONS_GO))
 }
 
-/// A note that allowing cascading deletion does not concern Accurate's hierarchy, if that is requested and the namespace is in it.
+/// A note that the request does not concern Accurate's hierarchy, if the namespace is in it.
 pub(super) async fn without_effect(session: &Session, name: &str, request: &SpecRequest) -> Option<String> {
-    if !request.allow {
+    if !request.allow && !request.root {
         return None;
     }
     let found = session.call(session.all::<Namespace>().get_metadata(name)).await.ok()?;
     let label = |key: &str| found.metadata.labels.as_ref()?.get(key).map(String::as_str);
-    accurate_trees::is_in(session, label).await.then(|| {
+    let what = if request.root {
+        "which this command does not change"
+    } else {
+        "in which the setting accurate.allowCascadingDeletion decides whether sub-namespaces may be deleted with it"
+    };
+    let note = || {
         format!(
-            "{name} is in a hierarchy of Accurate, in which the setting accurate.allowCascadingDeletion decides whether \
-             sub-namespaces may be deleted with it"
+            "{name} is in a hierarchy of Accurate, {what}: see `kubectl accurate namespace describe {name}`"
         )
-    })
+    };
+    accurate_trees::is_in(session, label).await.then(note)
 }
 
 async fn change(

@@ -58,13 +58,17 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
     let name = &*arguments.namespace;
     let mut place = place::read(session, name).await?;
     place.look_into_hnc(session, name).await;
-    let count = match edge_below(&place) {
-        Some((label, what)) => Some((what, count(session, label, name).await?)),
+    let below = match edge_below(&place) {
+        Some((label, what)) => Some((what, count(session, label, name).await)),
         None => None,
     };
+    let count = below.as_ref().map(|(what, count)| (*what, count.as_ref().ok().copied()));
     terminal.print(&head(name, &place, count));
+    if let Some((what, Err(problem))) = &below {
+        terminal.note(&format!("the number of {what} is unknown: namespaces cannot be listed: {problem}"));
+    }
     let above = Above::read(session, &place).await;
-    let is_above = count.is_some_and(|(_, count)| count > 0);
+    let is_above = count.is_some_and(|(_, count)| count.is_some_and(|it| it > 0));
     for note in notes(name, &place, labels::settings(session).await.as_ref(), (above, is_above)) {
         terminal.note(&note);
     }
@@ -190,16 +194,16 @@ fn edge_below(place: &Place) -> Option<(&'static str, &'static str)> {
     }
 }
 
-async fn count(session: &Session, label: &str, name: &str) -> Result<usize, Failure> {
+async fn count(session: &Session, label: &str, name: &str) -> Result<usize, Problem> {
     let below = ListParams::default().labels(&format!("{label}={name}"));
-    let found = session.list_metadata(&session.all::<Namespace>(), &below).await;
-    found.map(|it| it.len()).map_err(|problem| failed("namespaces cannot be listed", &problem))
+    session.list_metadata(&session.all::<Namespace>(), &below).await.map(|it| it.len())
 }
 
-fn head(name: &str, place: &Place, count: Option<(&str, usize)>) -> String {
+fn head(name: &str, place: &Place, count: Option<(&str, Option<usize>)>) -> String {
     let kind = if count.is_some() { place.kind.as_deref() } else { None };
     let mut text = format!("Name: {name}\nType: {}\n", kind.unwrap_or("none"));
     if let Some((what, count)) = count {
+        let count = count.map_or_else(|| "unknown".to_owned(), |it| it.to_string());
         text.line(format!("# of {what}: {count}"));
     }
     for (what, value) in [("Parent", &place.parent), ("Template", &place.template)] {
@@ -341,10 +345,11 @@ mod tests {
             Place { kind: some(kind), parent: some(parent), template: some(template), ..Place::default() }
         };
         for (place, count, wanted) in [
-            (place("root", "", "t"), 2, "Type: root\n# of children: 2\nTemplate: t\n"),
-            (place("template", "", ""), 0, "Type: template\n# of instances: 0\n"),
-            (place("", "p", ""), 0, "Type: none\nParent: p\n"),
-            (place("other", "", ""), 0, "Type: none\n"),
+            (place("root", "", ""), None, "Type: root\n# of children: unknown\n"),
+            (place("root", "", "t"), Some(2), "Type: root\n# of children: 2\nTemplate: t\n"),
+            (place("template", "", ""), Some(0), "Type: template\n# of instances: 0\n"),
+            (place("", "p", ""), None, "Type: none\nParent: p\n"),
+            (place("other", "", ""), None, "Type: none\n"),
         ] {
             let count = edge_below(&place).map(|(_, what)| (what, count));
             assert_eq!(head("n", &place, count), format!("Name: n\n{wanted}"));

@@ -6,6 +6,7 @@
 //! interruption at any point nothing is lost, and the same command goes on from there.
 
 use clap::Args;
+use forest::core::name::PERMANENT;
 use forest::{EdgeKind, Settings};
 use hns_api::accurate::labels::TYPE_ROOT;
 use hns_api::accurate::{GROUP, SubNamespace, SubNamespaceSpec};
@@ -126,6 +127,12 @@ pub(crate) async fn graft(arguments: &Graft, session: &Session, terminal: &Termi
     } else {
         already(name, to)
     });
+    if PERMANENT.contains(&&**name) {
+        terminal.note(&format!(
+            "Kubernetes never deletes namespace {name}, so SubNamespace {to}/{name} cannot be deleted; `kubectl accurate sub cut {name}` \
+             makes it a root namespace again"
+        ));
+    }
     Ok(())
 }
 

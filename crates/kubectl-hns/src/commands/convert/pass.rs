@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use forest::{Fact, Kind, KindSettings, Name, NamespaceFact, hnc};
+use hns_api::accurate::GROUP;
 use hns_api::accurate::labels::{PARENT, TYPE};
 use hns_api::annotations::SUBNAMESPACE_OF;
 use hns_cluster::api::Api;
@@ -70,6 +71,11 @@ pub(super) async fn run(
             stays => (format!("{stays} copies that were created once stay"), "they are, and follow"),
         };
         terminal.line(&format!("{copies} as {they} nothing."));
+    }
+    for (parent, name) in &tree.idle {
+        terminal.note(&format!(
+            "SubNamespace {parent}/{name} owns no namespace, and stays: `kubectl delete subnamespaces.{GROUP} {name} -n {parent}` deletes it"
+        ));
     }
     if !yes && !terminal.confirm("Go on?")? {
         return Err(Failure::new("Nothing was changed"));

@@ -68,6 +68,8 @@ pub(super) struct Tree {
     /// Parents first.
     pub(super) below: Vec<Place>,
     pub(super) steps: Vec<Step>,
+    /// The parents and names of the `SubNamespaces` in the tree to which no namespace belongs. They stay.
+    pub(super) idle: Vec<(Name, Name)>,
 }
 
 impl Tree {
@@ -109,7 +111,8 @@ impl Tree {
                 return Err(hierarchy::is_going(name));
             }
         }
-        let tree = Self { root: seen.name.clone(), steps: cluster.steps(seen, &below), below };
+        let (steps, idle) = (cluster.steps(seen, &below), cluster.idle(&seen.name, &below));
+        let tree = Self { root: seen.name.clone(), below, steps, idle };
         let leaves =
             |it: &Step| matches!(it, Step::Pass { .. } | Step::Release { .. } | Step::DeleteForm { .. });
         if !tree.steps.iter().any(leaves) {
@@ -214,6 +217,14 @@ impl Cluster<'_> {
         }
         steps
     }
+
+    /// The `SubNamespaces` in the tree to which none of its namespaces belongs.
+    fn idle(&self, root: &Name, below: &[Place]) -> Vec<(Name, Name)> {
+        let is_in = |name: &Name| name == root || below.iter().any(|(it, _)| it == name);
+        let owns =
+            |form: &(Name, Name)| below.iter().any(|(name, parent)| (parent, name) == (&form.0, &form.1));
+        self.forms.iter().filter(|form| is_in(&form.0) && !owns(form)).cloned().collect()
+    }
 }
 
 fn label<'a>(seen: &'a NamespaceFact, key: &str) -> Option<&'a str> {
@@ -287,6 +298,15 @@ mod tests {
         assert_eq!(read(&passed, &all, &[("r", "s")], "r").unwrap(), "-r/s +r/u +s/t -s/t");
         let left = read(&passed, &all[1..], &[("r", "s"), ("r", "u"), ("s", "t")], "r");
         assert_eq!(left.unwrap(), "-s/t");
+    }
+
+    #[test]
+    fn sub_namespaces_without_a_namespace_in_the_tree_stay() {
+        let namespaces = namespaces(&["r =root", "s ^r", "other"]);
+        let forms = pairs(&[("r", "s"), ("r", "other"), ("s", "gone"), ("other", "gone")]);
+        let cluster = Cluster { namespaces: &namespaces, forms, anchors: pairs(&[]) };
+        let tree = Tree::read(&cluster, "r").unwrap();
+        assert_eq!(tree.idle.into_iter().collect::<BTreeSet<_>>(), pairs(&[("r", "other"), ("s", "gone")]));
     }
 
     #[test]
