@@ -20,7 +20,7 @@ use self::messages::{
     with_state, without_namespace,
 };
 pub(super) use self::messages::{despite_children, names_permission, of_accurate, of_another};
-use super::hierarchy::{self, Edit};
+use super::hierarchy::{self, AllowingAncestor, Edit};
 use super::{describe, set};
 use crate::failure::{Done, Problem};
 use crate::installation::is_definition_deleted;
@@ -105,7 +105,8 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
     }
     let foreseen =
         if arguments.yes { deletion.foreseen(allows).await } else { deletion.confirm(allows).await? };
-    let allowed = if allows {
+    // Where the namespace stays, those below it stay, too.
+    let allowed = if allows && foreseen.stays.is_none() {
         let is_accepted = deletion.is_possible().await?;
         deletion.allow().await.map_err(|failure| failure.and_hint(nothing_deleted(is_accepted)))?
     } else {
@@ -189,7 +190,7 @@ impl Deletion<'_> {
             }
             None => self.terminal.print(&consequences.text()),
         }
-        let changes = if allows { self.allow().await? } else { false };
+        let changes = allows && consequences.stays.is_none() && self.allow().await?;
         if self.dry_run == DryRun::Server {
             match self.request().await {
                 // The permission was not stored in the dry run, so the deletion is refused.
@@ -315,7 +316,7 @@ impl Deletion<'_> {
         let present = hierarchy::spec(&object);
         // Who may delete the anchor may lack the right to change the child.
         if !present.allows_cascading_deletion
-            && let Some(ancestor) =
+            && let AllowingAncestor::AllowedBy(ancestor) =
                 hierarchy::allowing_ancestor(self.session, self.child, present.parent.clone()).await
         {
             let line = allowed_above(self.child, &ancestor);

@@ -246,9 +246,13 @@ impl Review<'_> {
         Ok(())
     }
 
-    /// A `SubNamespace` in conflict deletes no namespace. One whose namespace is already being deleted changes nothing any more.
+    /// A `SubNamespace` in conflict deletes no namespace, and neither does one in an excluded namespace. One whose namespace is already
+    /// being deleted changes nothing any more.
     fn deletes_its_namespace(&self) -> bool {
-        self.has_its_namespace() && !self.forest.is_terminating(&self.request.name)
+        let Request { namespace, name, .. } = self.request;
+        self.has_its_namespace()
+            && !self.forest.is_terminating(name)
+            && self.forest.settings().is_managed(namespace)
     }
 
     /// Until the deletion is seen, nothing comes to be below the namespace. The deletion of one in conflict delays no other request.

@@ -64,7 +64,7 @@ pub fn review(forest: &Forest, request: &Request, answers: &Answers) -> Verdict 
         Operation::Create => Some(creation(forest, request)),
         Operation::Delete => {
             let depends_on_children = forest.id(&request.child).is_some_and(|id| {
-                forest.anchor_state(&request.parent, &request.child) == AnchorState::Ok
+                deletes_its_namespace(forest, request)
                     && !forest.is_terminating(&request.child)
                     && !forest.allows_cascading_deletion(id)
             });
@@ -72,6 +72,13 @@ pub fn review(forest: &Forest, request: &Request, answers: &Answers) -> Verdict 
         }
         Operation::Update => None,
     })
+}
+
+/// Whether the namespace is deleted with the anchor, by the state of the forest. The controller deletes none with an anchor in an
+/// excluded namespace.
+fn deletes_its_namespace(forest: &Forest, request: &Request) -> bool {
+    forest.anchor_state(&request.parent, &request.child) == AnchorState::Ok
+        && forest.settings().is_managed(&request.parent)
 }
 
 /// The anchor creates a namespace, so no other request may name that as its missing parent before the anchor is seen.
@@ -320,7 +327,7 @@ impl Review<'_> {
     fn delete(&self) -> Check {
         let Request { parent, child, .. } = self.request;
         hierarchy::structure_is_known(self.forest)?;
-        if self.forest.anchor_state(parent, child) != AnchorState::Ok {
+        if !deletes_its_namespace(self.forest, self.request) {
             return Ok(());
         }
         let Some(id) = self.forest.id(child) else { return Ok(()) };

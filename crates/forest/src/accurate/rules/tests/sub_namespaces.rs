@@ -224,7 +224,7 @@ fn the_deletion_of_one_in_conflict_holds_up_nobody() {
 
 #[test]
 fn one_is_deleted_unless_its_namespace_has_dependants() {
-    let world = "r root, s ^r, x ^s, u ^r, v ~u";
+    let world = "r root, s ^r, x ^s, u ^r, v ~u, kube-system root, k ^kube-system, y ^k";
     let forest = draw(world);
     let cascades = draw_with(Settings { allow_cascading_deletion: true, ..settings() }, world);
     for (place, without, with) in [
@@ -233,6 +233,8 @@ fn one_is_deleted_unless_its_namespace_has_dependants() {
         ("r/gone", "ok", "ok"),
         // Of another parent: nothing would be deleted.
         ("x/s", "ok", "ok"),
+        // Of an excluded parent, the same.
+        ("kube-system/k", "ok", "ok"),
         ("r/u", "child namespaces exist", "child namespaces exist"),
     ] {
         assert_eq!([delete(&forest, place), delete(&cascades, place)], [without, with], "{place}");

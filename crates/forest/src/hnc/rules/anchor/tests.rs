@@ -311,6 +311,13 @@ fn row_6_an_anchor_goes_with_its_leaf() {
         ("for a full namespace", "p, c, x:c", delete("p", "c"), vec![], Allowed),
         ("for another's", "p, q, c<q, x:c", delete("p", "c"), vec![], Allowed),
         ("orphans wait for it", "p, x:c", delete("p", "c"), vec![], Allowed),
+        (
+            "its parent is excluded",
+            "kube-system, c<kube-system, x<c",
+            delete("kube-system", "c"),
+            vec![],
+            Allowed,
+        ),
     ]);
 }
 
