@@ -121,7 +121,7 @@ fn included() -> Validation {
         format!(
             "variables.managed ?\n\
              'the label hnc.x-k8s.io/included-namespace must stay \"true\", because the namespace is managed' :\n\
-             'the namespace is not managed, so it may not bear the label hnc.x-k8s.io/included-namespace; {SET_BY_DEFAULT}'"
+             'the namespace is not managed, so it cannot have the label hnc.x-k8s.io/included-namespace; {SET_BY_DEFAULT}'"
         ),
     )
 }
@@ -136,7 +136,7 @@ fn excluded() -> Validation {
     ]);
     must(
         expression,
-        "only a namespace that the administrator has excluded by name may bear the label \
+        "only a namespace that the administrator has excluded by name can have the label \
          hnc.x-k8s.io/excluded-namespace, with the value \"true\"",
     )
 }

@@ -31,7 +31,7 @@ impl Review<'_> {
                 "the label {INCLUDED} of namespace {name:?} must stay \"true\", because the namespace is managed"
             ))),
             (Some(why), Some(_)) => {
-                Err(forbidden(format!("namespace {name:?} {why}, so it may not bear the label {INCLUDED}")))
+                Err(forbidden(format!("namespace {name:?} {why}, so it cannot have the label {INCLUDED}")))
             }
         }
     }
@@ -44,7 +44,7 @@ impl Review<'_> {
             return Ok(());
         }
         Err(forbidden(format!(
-            "only a namespace that excludedNamespaces in the settings of hns names may bear the label \
+            "only a namespace that excludedNamespaces in the settings of hns names can have the label \
              {EXCLUDED}, with the value \"true\"; {name:?} is not or would not"
         )))
     }
