@@ -200,6 +200,10 @@ impl Problem {
             _ if self.is_temporary() && self.to_string().contains("CustomResourceDefinition") => {
                 "`kubectl hns doctor` says which definition is missing."
             }
+            // The denial says what to do.
+            Self::Refused(status) if status.message.contains("accurate.config.namingPolicies") => {
+                return None;
+            }
             _ if self.is_temporary() => TEMPORARY,
             Self::Refused(status) if status.message.contains("already exists") => {
                 "Choose another name, or show the existing namespace with `kubectl hns describe`."

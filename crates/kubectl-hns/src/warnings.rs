@@ -62,18 +62,18 @@ impl Warnings {
         }
     }
 
+    /// Whether this text is to be printed. After that, it is not printed again.
+    pub(crate) fn is_new(&self, text: &str) -> bool {
+        // A panic while the lock is held leaves the set valid.
+        let mut printed = self.printed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        self.omitted.get().is_none_or(|omitted| !text.contains(omitted)) && printed.insert(text.to_owned())
+    }
+
     fn lines(&self, headers: &HeaderMap) -> Vec<String> {
         let values = headers.get_all(WARNING).iter();
         let texts = values.flat_map(|value| texts(&String::from_utf8_lossy(value.as_bytes())));
         let word = self.paint.ink(Ink::Warning, "Warning:");
-        // A panic while the lock is held leaves the set valid.
-        let mut printed = self.printed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let is_wanted = |text: &String| self.omitted.get().is_none_or(|omitted| !text.contains(omitted));
-        texts
-            .filter(is_wanted)
-            .filter(|text| printed.insert(text.clone()))
-            .map(|text| format!("{word} {text}"))
-            .collect()
+        texts.filter(|text| self.is_new(text)).map(|text| format!("{word} {text}")).collect()
     }
 }
 
@@ -157,6 +157,8 @@ mod tests {
         assert_eq!(warnings.lines(&headers(&[r#"299 - "a""#, r#"299 - "b""#])), ["Warning: a", "Warning: b"]);
         assert_eq!(warnings.lines(&headers(&[r#"299 - "b", 299 - "ö""#])), ["Warning: ö"]);
         assert_eq!(warnings.lines(&headers(&[])), [""; 0]);
+        assert_eq!(["d", "d", "a"].map(|it| warnings.is_new(it)), [true, false, false], "printed elsewhere");
+        assert_eq!(warnings.lines(&headers(&[r#"299 - "d""#])), [""; 0]);
         warnings.omit("is known");
         assert_eq!(warnings.lines(&headers(&[r#"299 - "this is known""#, r#"299 - "c""#])), ["Warning: c"]);
         let coloured = Warnings::new(Paint { on: true });

@@ -424,6 +424,10 @@ propagation:
                 "invalid type: string \"a\", expected a list",
             ),
             ("{version: v1, excludedNamespaces: [a, A]}", "excludedNamespaces", "\"A\": not the name"),
+            ("{version: v1, excludedNamespaces: [on]}", "excludedNamespaces[0]", "expected a string"),
+            ("{version: v1, excludedNamespaces: [y]}", "excludedNamespaces[0]", "expected a string"),
+            ("{version: v1, excludedNamespaces: [no]}", "excludedNamespaces[0]", "expected a string"),
+            ("{version: v1, excludedNamespaces: [1]}", "excludedNamespaces[0]", "expected a string"),
             ("{version: v1, initialAdmin: {enabled: 1}}", "initialAdmin.enabled", "expected a boolean"),
             ("{version: v1, initialAdmin: {clusterRole: a/b}}", "initialAdmin.clusterRole", "\"a/b\""),
             (

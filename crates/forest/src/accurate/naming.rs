@@ -29,6 +29,9 @@ impl fmt::Display for NamingPolicy {
     }
 }
 
+/// What stands for the groups of a root's name, to check a template before there is a root: nothing, a number, and a letter.
+const SAMPLES: [&str; 3] = ["", "1", "a"];
+
 /// The verdict of a policy about a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fit {
@@ -45,9 +48,15 @@ impl NamingPolicy {
     /// sub-namespace.
     ///
     /// # Errors
-    /// What is wrong with `root`.
-    pub fn new(root: &str, matches: &str) -> Result<Self, String> {
-        Ok(Self { root: compile(root)?, matches: matches.to_owned() })
+    /// The key of the faulty one, `root` or `match`, and what is wrong with it. A template is faulty if it is no regular expression with
+    /// any of the [`SAMPLES`].
+    pub fn new(root: &str, matches: &str) -> Result<Self, (&'static str, String)> {
+        let at = |key, text: &str, reason| (key, format!("{text:?}: {reason}"));
+        let compiled = compile(root).map_err(|reason| at("root", root, reason))?;
+        let with = |sample| compile(&expand(matches, |_| sample)).map(drop);
+        let checked = SAMPLES.into_iter().map(with).reduce(Result::or).unwrap_or(Ok(()));
+        checked.map_err(|reason| at("match", matches, reason))?;
+        Ok(Self { root: compiled, matches: matches.to_owned() })
     }
 
     /// Whether a sub-namespace of this name is allowed below this root.
@@ -56,10 +65,8 @@ impl NamingPolicy {
         if found.peek().is_none() {
             return Fit::Fits;
         }
-        let mut wanted = String::new();
-        for captures in found {
-            expand(&self.matches, &captures, &mut wanted);
-        }
+        let wanted: String =
+            found.map(|captures| expand(&self.matches, |name| group(&captures, name))).collect();
         match compile(&wanted) {
             Ok(wanted) if wanted.is_match(name) => Fit::Fits,
             Ok(_) => Fit::Misfits,
@@ -68,21 +75,17 @@ impl NamingPolicy {
     }
 }
 
-/// Appends the template to `to`, as Go's `Regexp.Expand`: a group that did not match, or does not exist, is empty; `$$` is one `$`;
-/// a `$` without a name stays.
-fn expand(template: &str, captures: &Captures<'_>, to: &mut String) {
-    let mut rest = template;
+/// The template with the text of `group` for each group that it names, as Go's `Regexp.Expand`: `$$` is one `$`; a `$` without a name
+/// stays.
+fn expand<'a>(template: &str, group: impl Fn(&str) -> &'a str) -> String {
+    let (mut to, mut rest) = (String::new(), template);
     while let Some((before, after)) = rest.split_once('$') {
         to.push_str(before);
         if let Some(after) = after.strip_prefix('$') {
             to.push('$');
             rest = after;
         } else if let Some((name, after)) = name(after) {
-            let group = match number(name) {
-                Some(number) => captures.get(number),
-                None => captures.name(name),
-            };
-            to.push_str(group.map_or("", |group| group.as_str()));
+            to.push_str(group(name));
             rest = after;
         } else {
             to.push('$');
@@ -90,6 +93,16 @@ fn expand(template: &str, captures: &Captures<'_>, to: &mut String) {
         }
     }
     to.push_str(rest);
+    to
+}
+
+/// What the group matched: nothing, if it did not match or does not exist.
+fn group<'a>(captures: &Captures<'a>, name: &str) -> &'a str {
+    let group = match number(name) {
+        Some(number) => captures.get(number),
+        None => captures.name(name),
+    };
+    group.map_or("", |group| group.as_str())
 }
 
 /// The name of a group after a `$`, as long as possible, and what follows.
@@ -190,10 +203,9 @@ mod tests {
             ("(?<a>x)(?P<b>y)", "$a$b", "xy", "xy"),
             ("(?P<a>x)", "$٣|$٣a", "x", "|"),
         ] {
-            let mut found = String::new();
-            for captures in Regex::new(pattern).unwrap().captures_iter(text) {
-                expand(template, &captures, &mut found);
-            }
+            let compiled = Regex::new(pattern).unwrap();
+            let expanded = |captures: Captures<'_>| expand(template, |name| group(&captures, name));
+            let found: String = compiled.captures_iter(text).map(expanded).collect();
             assert_eq!(found, expected, "{pattern} {template}");
         }
     }
@@ -203,8 +215,7 @@ mod tests {
     fn the_templates_of_the_crate_are_others() {
         let captures = Regex::new("(?P<x>a)").unwrap().captures("a").unwrap();
         for (template, go, crates) in [("$01", "", "a"), ("${1.}", "${1.}", ""), ("$xé", "", "aé")] {
-            let (mut ours, mut theirs) = (String::new(), String::new());
-            expand(template, &captures, &mut ours);
+            let (ours, mut theirs) = (expand(template, |name| group(&captures, name)), String::new());
             captures.expand(template, &mut theirs);
             assert_eq!((ours.as_str(), theirs.as_str()), (go, crates), "{template}");
         }
@@ -250,13 +261,42 @@ mod tests {
             ("[ab]", "x$0", ["a-b", "xbxa"], Misfits),
             ("^a", "", ["a-b", "anything"], Fits),
             // A template for no root of this name need not be right.
-            ("^no$", "(", ["app-a", "x"], Fits),
+            ("^(no)$", "x{$1}", ["app-a", "x"], Fits),
         ] {
             assert_eq!(judge(root, matches, names), wanted, "{root} {matches} {names:?}");
         }
-        let Fit::Broken(reason) = judge(app, "(", ["app-a", "x"]) else { panic!("it is no expression") };
-        assert_eq!(reason, "it is no regular expression: unclosed group");
-        let reason = NamingPolicy::new("[", "").unwrap_err();
-        assert_eq!(reason, "it is no regular expression: unclosed character class");
+        let broken = judge(app, "x{${team}}", ["app-a", "x"]);
+        assert!(matches!(broken, Fit::Broken(_)), "{broken:?}");
+    }
+
+    #[test]
+    fn a_faulty_expression_is_refused_with_its_key() {
+        for (root, matches, key, reason) in [
+            ("[", "", "root", "\"[\": it is no regular expression: unclosed character class"),
+            ("a", "(", "match", "\"(\": it is no regular expression: unclosed group"),
+            ("a", "^(a$", "match", "\"^(a$\": it is no regular expression: unclosed group"),
+            ("(a)", "($1", "match", "\"($1\": it is no regular expression: unclosed group"),
+            ("a", "[a&&b]", "match", "mean something else in Go"),
+            ("a", r"\Qa\E", "match", "it is no regular expression"),
+        ] {
+            let (found, text) = NamingPolicy::new(root, matches).unwrap_err();
+            assert!(found == key && text.contains(reason), "{matches}: {found}: {text}");
+        }
+        // Each of these is right for some names of roots.
+        for matches in [
+            "a{$1}",
+            "a{$1,$2}",
+            "[$1-z]",
+            "[0-$1]",
+            "(?P<$1>x)",
+            r"\$1",
+            "x($1)?",
+            "(?:$1|$2)",
+            "^$1$",
+            "$$",
+            "$",
+        ] {
+            NamingPolicy::new("(.)-(.)", matches).unwrap_or_else(|(_, reason)| panic!("{reason}"));
+        }
     }
 }

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use hns_api::SubnamespaceAnchor;
+use hns_api::accurate::SubNamespace;
 use hns_cluster::api::Api;
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::DeleteParams;
 
 use tokio::time::{Instant, sleep};
@@ -16,10 +18,11 @@ use tokio::time::{Instant, sleep};
 use self::consequences::Consequences;
 pub(super) use self::consequences::{stays, unread};
 use self::messages::{
-    allowed_above, could_not, elsewhere, held, is_about_children, is_going, nothing_deleted, with_children,
-    with_state, without_namespace,
+    above_in_accurate, allowed_above, by_label_only, could_not, elsewhere, held, is_about_children, is_going,
+    nothing_deleted, with_children, with_state, without_namespace,
 };
 pub(super) use self::messages::{despite_children, names_permission, of_accurate, of_another};
+use super::accurate::refusals;
 use super::hierarchy::{self, AllowingAncestor, Edit};
 use super::{describe, set};
 use crate::failure::{Done, Problem};
@@ -277,12 +280,24 @@ impl Deletion<'_> {
         );
         failure.with_hint(match (parent, child) {
             (Ok(None), _) => format!("There is no namespace {}: name the parent with -n.", self.parent),
-            (_, Ok(found)) => {
-                let (settings, _) = published::settings(self.session).await;
-                elsewhere((self.parent, self.child), found.as_ref().map(|it| &it.metadata), &settings)
-            }
+            (_, Ok(found)) => self.elsewhere(found.as_ref().map(|it| &it.metadata)).await,
             _ => format!("`kubectl get subns -n {0}` shows the subnamespaces of {0}.", self.parent),
         })
+    }
+
+    /// Where the child is instead, if the parent has no anchor for it; `found` is its namespace, if it exists.
+    async fn elsewhere(&self, found: Option<&ObjectMeta>) -> String {
+        let Self { session, child, .. } = self;
+        if let Some(above) = found.and_then(above_in_accurate)
+            && let Ok(None) =
+                session.call(session.within::<SubNamespace>(above).get_metadata_opt(child)).await
+        {
+            let cascades = refusals::cascades(session).await;
+            let others = Box::pin(refusals::before_deletion(session, child, cascades)).await;
+            return by_label_only((above, child), &others, cascades);
+        }
+        let (settings, _) = published::settings(session).await;
+        elsewhere((self.parent, child), found, &settings)
     }
 
     /// Fails if the anchor cannot be deleted once cascading deletion is allowed, before anything is written. Returns whether it can be

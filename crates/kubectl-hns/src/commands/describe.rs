@@ -12,7 +12,7 @@ use kube::api::ListParams;
 use serde::Serialize;
 
 use self::children::{Child, as_namespaces, children, undecided};
-use super::hierarchy;
+use super::hierarchy::{self, AllowingAncestor};
 use crate::format::{Format, render};
 use crate::installation::is_definition_deleted;
 use crate::lines::{Lines, printable};
@@ -56,6 +56,9 @@ struct Description {
     /// The nearest ancestor that allows it as well.
     #[serde(skip_serializing_if = "Option::is_none")]
     cascading_deletion_allowed_by: Option<String>,
+    /// The nearest ancestor that the user may not read, if it or one above it may allow what is not allowed below.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cascading_deletion_unknown_from: Option<String>,
     /// Whether the namespace is being deleted.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     terminating: bool,
@@ -142,6 +145,11 @@ pub(crate) async fn run(
         Box::pin(as_namespaces(session, name, &undecided(&place.children, &anchors))).await
     };
     notes.extend(accurate_trees::note(session, &found, &format!("accurate ns describe {name}")).await);
+    let (allowed_by, unknown_from) = match allowing {
+        AllowingAncestor::AllowedBy(ancestor) => (Some(ancestor), None),
+        AllowingAncestor::Unknown(ancestor) => (None, Some(ancestor)),
+        AllowingAncestor::None => (None, None),
+    };
     let description = Description {
         namespace: name.to_owned(),
         excluded,
@@ -151,7 +159,8 @@ pub(crate) async fn run(
         parent: place.parent,
         hierarchy_terminating,
         allow_cascading_deletion: spec.allows_cascading_deletion,
-        cascading_deletion_allowed_by: allowing,
+        cascading_deletion_allowed_by: allowed_by,
+        cascading_deletion_unknown_from: unknown_from.filter(|_| !spec.allows_cascading_deletion),
         external_manager: external_manager(&found.annotations).map(ToOwned::to_owned),
         terminating: found.terminating,
         deletion_waits_for,
@@ -303,6 +312,10 @@ fn text(description: &Description, paint: Paint) -> String {
     if let Some(ancestor) = &description.cascading_deletion_allowed_by {
         text.line(format!("  Cascading deletion is allowed by {}, which is above", printable(ancestor)));
     }
+    if let Some(ancestor) = &description.cascading_deletion_unknown_from {
+        let unread = hierarchy::allowed_by_unread(&printable(ancestor));
+        text.line(format!("  It is unknown whether cascading deletion is {unread}"));
+    }
     text.push_str(if conditions.is_empty() { "  No conditions\n" } else { "  Conditions:\n" });
     for condition in conditions {
         text.line(format!("  - {}", paint.ink(Ink::Warning, &condition.line())));
@@ -415,6 +428,15 @@ No recent HNC events for objects in this namespace
         assert!(text.contains(lines), "{text}");
         let lines =
             "  Allows Cascading Deletion: false\n  Cascading deletion is allowed by acme, which is above\n";
+        assert!(text.contains(lines), "{text}");
+        let description = Description {
+            cascading_deletion_allowed_by: None,
+            cascading_deletion_unknown_from: Some("acme".into()),
+            ..description
+        };
+        let text = drawn(&description);
+        let lines = "  Allows Cascading Deletion: false\n  It is unknown whether cascading deletion is allowed by acme or a namespace \
+                     above it: you may not read hierarchyconfigurations in acme\n";
         assert!(text.contains(lines), "{text}");
     }
 

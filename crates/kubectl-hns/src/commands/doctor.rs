@@ -10,6 +10,7 @@ mod configuration;
 mod copies;
 mod definitions;
 mod installation;
+mod labels;
 mod leftovers;
 mod namespace;
 mod quotas;

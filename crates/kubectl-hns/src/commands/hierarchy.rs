@@ -53,6 +53,14 @@ impl Edit {
         *self == Self::default()
     }
 
+    /// The parent after the edit.
+    pub(super) fn parent(&self, present: &Spec) -> Option<String> {
+        match &self.parent {
+            Some(parent) => parent.name().map(str::to_owned),
+            None => present.parent.clone(),
+        }
+    }
+
     fn apply(&self, object: &mut DynamicObject) {
         // A `spec` that is not an object cannot pass the API server's schema.
         if !object.data["spec"].is_object() {
@@ -160,26 +168,48 @@ pub(crate) fn spec(object: &DynamicObject) -> Spec {
     }
 }
 
-/// The nearest ancestor that allows cascading deletion, as far as the user may read. In a cycle only a namespace itself can allow
-/// it.
+/// Whether an ancestor allows cascading deletion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum AllowingAncestor {
+    /// This is the nearest one that allows it.
+    AllowedBy(String),
+    /// None below this one allows it, and the user may not read its hierarchy.
+    Unknown(String),
+    None,
+}
+
+/// Whether an ancestor allows cascading deletion, as far as the user may read. In a cycle only a namespace itself can allow it.
 pub(crate) async fn allowing_ancestor(
     session: &Session,
     namespace: &str,
     parent: Option<String>,
-) -> Option<String> {
-    let (mut seen, mut next, mut allowing) = (BTreeSet::from([namespace.to_owned()]), parent, None);
+) -> AllowingAncestor {
+    let mut seen = BTreeSet::from([namespace.to_owned()]);
+    let (mut next, mut allowing) = (parent, AllowingAncestor::None);
     while let Some(name) = next {
         if !seen.insert(name.clone()) {
-            return None;
+            return AllowingAncestor::None;
         }
-        let Ok(found) = session.call(api(session, &name).get_opt(NAME)).await else { break };
+        let is_open = allowing == AllowingAncestor::None;
+        let found = match session.call(api(session, &name).get_opt(NAME)).await {
+            Ok(found) => found,
+            Err(problem) if problem.is_forbidden() && is_open => return AllowingAncestor::Unknown(name),
+            Err(_) => break,
+        };
         let spec = found.as_ref().map(spec).unwrap_or_default();
-        if spec.allows_cascading_deletion && allowing.is_none() {
-            allowing = Some(name);
+        if spec.allows_cascading_deletion && is_open {
+            allowing = AllowingAncestor::AllowedBy(name);
         }
         next = spec.parent;
     }
     allowing
+}
+
+/// Why it is not known whether an ancestor allows cascading deletion, as the end of a sentence.
+pub(super) fn allowed_by_unread(ancestor: &str) -> String {
+    format!(
+        "allowed by {ancestor} or a namespace above it: you may not read hierarchyconfigurations in {ancestor}"
+    )
 }
 
 /// Creates or replaces the object with `edit` applied. If the object was changed meanwhile, the edit is applied to the

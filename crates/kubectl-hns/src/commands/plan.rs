@@ -136,10 +136,7 @@ async fn set(properties: &set::Properties, session: &Session) -> Result<Planned,
     let object = hierarchy::read_to_change(session, name, request.changes_parent()).await?;
     let present = hierarchy::spec(&object);
     let outcome = set::outcome(name, &present, &request);
-    let parent = match &outcome.edit.parent {
-        Some(parent) => parent.name().map(str::to_owned),
-        None => present.parent.clone(),
-    };
+    let parent = outcome.edit.parent(&present);
     let concerned: Vec<&str> =
         [Some(name), parent.as_deref(), present.parent.as_deref()].into_iter().flatten().collect();
     let cluster_preview = ClusterPreview::open(session, &concerned, &[]).await?;
@@ -156,6 +153,15 @@ async fn set(properties: &set::Properties, session: &Session) -> Result<Planned,
         && let Some(warning) = user_rights::lost_with(session, name, parent.name()).await
     {
         result.warn(warning);
+    }
+    if request.forbid {
+        let is = if intents.is_empty() { "is still" } else { "would still be" };
+        match set::still_allowed(session, name, parent, is).await {
+            // Without a change there is nothing to warn of.
+            Some(note) if intents.is_empty() => result.notes.push(note),
+            Some(warning) => result.warn(warning),
+            None => {}
+        }
     }
     result.notes.extend(set::without_effect(session, name, &request).await);
     Ok((lines, result))

@@ -347,6 +347,10 @@ pub(super) async fn confirm(
         terminal.line(&format!("  {}. {}", place + 1, step.line(&placement.name)));
     }
     terminal.print(&plan.effects(terminal.paint));
+    // The API server sends them with the writes again.
+    for warning in plan.warnings.iter().filter(|it| session.warnings.is_new(it)) {
+        terminal.warn(warning);
+    }
     if yes || terminal.confirm("Go on?")? {
         return Ok(());
     }

@@ -6,7 +6,7 @@ use hns_api::HierarchyConfiguration;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::DynamicObject;
 
-use super::hierarchy::{self, Edit, NewParent, Spec};
+use super::hierarchy::{self, AllowingAncestor, Edit, NewParent, Spec};
 use super::relocation;
 use crate::flags::{True, only_true};
 use crate::installation::{DEFINITIONS_GO, is_definition_deleted};
@@ -88,8 +88,11 @@ pub(crate) async fn run(
     for line in &outcome.lines {
         terminal.line(line);
     }
-    if request.forbid {
-        still_allowed(session, terminal, (name, &object), &outcome).await;
+    let parent = outcome.edit.parent(&hierarchy::spec(&object));
+    if request.forbid
+        && let Some(warning) = still_allowed(session, name, parent, "is still").await
+    {
+        terminal.warn(&warning);
     }
     if let Some(note) = without_effect(session, name, &request).await {
         terminal.note(&note);
@@ -157,20 +160,26 @@ async fn change(
     Ok(())
 }
 
-/// Warns if an ancestor still allows the cascading deletion that is forbidden here.
-async fn still_allowed(
+/// A warning if an ancestor still allows, or may allow, the cascading deletion that is forbidden here; `is` is the verb of the sentence.
+pub(super) async fn still_allowed(
     session: &Session,
-    terminal: &Terminal,
-    (name, object): (&str, &DynamicObject),
-    outcome: &Outcome,
-) {
-    let parent = match &outcome.edit.parent {
-        Some(parent) => parent.name().map(str::to_owned),
-        None => hierarchy::spec(object).parent,
-    };
-    if let Some(ancestor) = hierarchy::allowing_ancestor(session, name, parent).await {
-        terminal
-            .warn(&format!("cascading deletion of {name} is still allowed by {ancestor}, which is above it"));
+    name: &str,
+    parent: Option<String>,
+    is: &str,
+) -> Option<String> {
+    despite_ancestor(name, &hierarchy::allowing_ancestor(session, name, parent).await, is)
+}
+
+fn despite_ancestor(name: &str, ancestor: &AllowingAncestor, is: &str) -> Option<String> {
+    match ancestor {
+        AllowingAncestor::AllowedBy(above) => {
+            Some(format!("cascading deletion of {name} {is} allowed by {above}, which is above it"))
+        }
+        AllowingAncestor::Unknown(above) => Some(format!(
+            "it is unknown whether cascading deletion of {name} {is} {}",
+            hierarchy::allowed_by_unread(above)
+        )),
+        AllowingAncestor::None => None,
     }
 }
 
@@ -358,6 +367,28 @@ mod tests {
             updated("n", 2),
             "Succesfully updated 2 properties of the hierarchical configuration of n"
         );
+    }
+
+    #[test]
+    fn what_an_ancestor_allows_or_may_allow_is_a_warning() {
+        for (ancestor, is, wanted) in [
+            (
+                AllowingAncestor::AllowedBy("a".into()),
+                "would still be",
+                Some("cascading deletion of n would still be allowed by a, which is above it"),
+            ),
+            (
+                AllowingAncestor::Unknown("a".into()),
+                "is still",
+                Some(
+                    "it is unknown whether cascading deletion of n is still allowed by a or a namespace above it: you may not read \
+                     hierarchyconfigurations in a",
+                ),
+            ),
+            (AllowingAncestor::None, "is still", None),
+        ] {
+            assert_eq!(despite_ancestor("n", &ancestor, is).as_deref(), wanted);
+        }
     }
 
     #[test]

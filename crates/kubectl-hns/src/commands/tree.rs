@@ -45,7 +45,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "LEVELS", allow_negative_numbers = true, value_parser = levels)]
     depth: Option<usize>,
 
-    /// Draw only namespaces whose labels match, and the namespaces above them. Supports =, ==, !=, in and notin.
+    /// Draw only namespaces whose labels match, and the namespaces above them. Supports =, ==, !=, in, notin,
+    /// KEY and !KEY.
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     selector: Option<String>,
 

@@ -111,6 +111,11 @@ fn only_general_problems_have_a_hint() {
         ),
         refused(404, "namespaces \"x\" not found"),
         refused(409, "Operation cannot be fulfilled: illegal parent"),
+        refused(
+            500,
+            "admission webhook \"x\" denied the request: the naming policy root=(.) match=x{$1} cannot be used for root \"a\": no; an \
+             administrator must correct accurate.config.namingPolicies in the settings",
+        ),
     ] {
         assert_eq!(problem.hint(), None, "{problem}");
     }

@@ -124,9 +124,8 @@ impl Config {
     fn naming(&self) -> Result<Vec<naming::NamingPolicy>, Invalid> {
         let policies = self.naming_policies.iter().enumerate();
         let compiled = policies.map(|(index, NamingPolicy { root, r#match })| {
-            naming::NamingPolicy::new(root, r#match).map_err(|reason| {
-                Invalid::new(format!("namingPolicies[{index}].root"), quoted(root, &reason))
-            })
+            naming::NamingPolicy::new(root, r#match)
+                .map_err(|(key, reason)| Invalid::new(format!("namingPolicies[{index}].{key}"), reason))
         });
         compiled.collect()
     }
@@ -213,12 +212,13 @@ namingPolicies:
             ("propagateLabelKeyExcludes: ['\\']", "propagateLabelKeyExcludes[0]", "no character follows"),
             ("propagateAnnotationKeyExcludes: ['[]']", "propagateAnnotationKeyExcludes[0]", "[]"),
             ("namingPolicies: [{root: a}, {root: '('}]", "namingPolicies[1].root", "\"(\": "),
+            ("namingPolicies: [{root: a, match: '[a&&b]'}]", "namingPolicies[0].match", "\"[a&&b]\": "),
         ] {
             let invalid = Config::parse(text).expect_err(text);
             assert_eq!(invalid.key, key, "{text}: {invalid}");
             assert!(invalid.reason.contains(reason), "{text}: {invalid}");
         }
-        for text in ["labelKeys: ['*.cybozu.com/*']", "namingPolicies: [{root: a, match: '('}]"] {
+        for text in ["labelKeys: ['*.cybozu.com/*']", "namingPolicies: [{root: (a), match: 'a{$1}'}]"] {
             assert!(Config::parse(text).is_ok(), "{text}");
         }
     }

@@ -231,7 +231,8 @@ impl Review<'_> {
                 Fit::Fits => {}
                 Fit::Broken(why) => {
                     return Err(Denial::internal(format!(
-                        "the naming policy {policy} cannot be used for root {root:?}: {why}"
+                        "the naming policy {policy} cannot be used for root {root:?}: {why}; an administrator must correct \
+                         accurate.config.namingPolicies in the settings"
                     ))
                     .into());
                 }

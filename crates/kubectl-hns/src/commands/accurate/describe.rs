@@ -1,8 +1,10 @@
 //! `namespace describe`: shows the place of a namespace, and the objects that are copied from and to it.
 
+use std::collections::BTreeSet;
+
 use clap::Args;
-use forest::Kind;
 use forest::exclusion::field_selector;
+use forest::{EdgeKind, Kind};
 use hns_api::accurate::annotations::{FROM, PROPAGATE};
 use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE_ROOT, TYPE_TEMPLATE};
 use hns_api::labels::INHERITED_FROM;
@@ -67,7 +69,7 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
     if let Some((what, Err(problem))) = &below {
         terminal.note(&format!("the number of {what} is unknown: namespaces cannot be listed: {problem}"));
     }
-    let above = Above::read(session, &place).await;
+    let above = Above::read(session, (name, &place)).await;
     let is_above = count.is_some_and(|(_, count)| count.is_some_and(|it| it > 0));
     for note in notes(name, &place, labels::settings(session).await.as_ref(), (above, is_above)) {
         terminal.note(&note);
@@ -99,12 +101,6 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
     Ok(())
 }
 
-/// The parent, or else the template.
-fn upstream(place: &Place) -> Option<(&str, &'static str)> {
-    let parent = place.parent.as_deref().map(|it| (it, "parent"));
-    parent.or(place.template.as_deref().map(|it| (it, "template")))
-}
-
 /// The state of the parent or the template, as far as the user may see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Above {
@@ -113,27 +109,44 @@ enum Above {
     InBoth,
     /// It is neither of this type, as it has to be, nor a sub-namespace.
     Unfit(&'static str),
+    /// It is below the namespace.
+    Below,
     /// Nothing is known to be wrong.
     Fine,
 }
 
 impl Above {
-    async fn read(session: &Session, place: &Place) -> Self {
-        let Some((name, _)) = upstream(place) else { return Self::Fine };
+    async fn read(session: &Session, (below, place): (&str, &Place)) -> Self {
+        let Some((name, edge)) = place.upstream() else { return Self::Fine };
         match session.call(session.all::<Namespace>().get_metadata_opt(name)).await {
             Ok(None) => Self::Missing,
             Ok(Some(found)) => {
                 let mut above = Place::of(&found.metadata);
-                let wanted = if place.parent.is_some() { TYPE_ROOT } else { TYPE_TEMPLATE };
-                if above.parent.is_none() && above.kind.as_deref() != Some(wanted) {
-                    return Self::Unfit(wanted);
+                if !above.leads(edge) {
+                    return Self::Unfit(if edge == EdgeKind::Parent { TYPE_ROOT } else { TYPE_TEMPLATE });
                 }
                 above.look_into_hnc(session, name).await;
-                if above.is_in_hnc { Self::InBoth } else { Self::Fine }
+                match () {
+                    () if above.is_in_hnc => Self::InBoth,
+                    () if is_below(session, above, below).await => Self::Below,
+                    () => Self::Fine,
+                }
             }
             Err(_) => Self::Fine,
         }
     }
+}
+
+/// Whether a namespace in this place is below this one, as far as the user may read that.
+async fn is_below(session: &Session, mut place: Place, above: &str) -> bool {
+    let mut seen = BTreeSet::new();
+    while let Some((next, _)) = place.upstream().filter(|(next, _)| seen.insert((*next).to_owned())) {
+        if next == above {
+            return true;
+        }
+        place = place::read(session, next).await.unwrap_or_default();
+    }
+    false
 }
 
 /// What is unusual about the place; `is_above` means that other namespaces name it as their parent or template.
@@ -144,13 +157,14 @@ fn notes(
     (state, is_above): (Above, bool),
 ) -> Vec<String> {
     let unmanaged = |name: &str| settings.and_then(|it| it.unmanaged(name));
-    let above = upstream(place);
+    let above = place.upstream().map(|(above, edge)| (above, edge.as_str()));
     let excluded = above.and_then(|(above, what)| Some((above, what, unmanaged(above)?)));
     let cut_off = above.and_then(|(above, what)| {
         let why = match state {
             Above::Missing => "does not exist".to_owned(),
             Above::InBoth => "is in a hierarchy of hnc.x-k8s.io, too".to_owned(),
             Above::Unfit(kind) => format!("is neither a {kind} nor a sub-namespace"),
+            Above::Below => format!("is below {name}, too"),
             Above::Fine => return None,
         };
         Some(format!(
@@ -358,7 +372,7 @@ mod tests {
 
     #[test]
     fn what_is_unusual_about_a_place_is_noted() {
-        use Above::{Fine, InBoth, Missing, Unfit};
+        use Above::{Below, Fine, InBoth, Missing, Unfit};
         let settings = forest::Settings::new("home", ["out"], ".*").unwrap();
         let (missing, idle) = ("p, the parent of n, does not exist", "t, the template of n, has no effect");
         let crossed = Place { is_in_hnc: true, parent: Some("p".into()), ..Place::default() };
@@ -379,6 +393,14 @@ mod tests {
             ("n", "p", "", Missing, true, &["n is being deleted"]),
             ("n", "p", "t", Missing, false, &[missing]),
             ("n", "p", "t", Fine, false, &[idle]),
+            (
+                "n",
+                "p",
+                "t",
+                Below,
+                false,
+                &["p, the parent of n, is below n, too, so nothing is copied to n;"],
+            ),
             (
                 "n",
                 "p",

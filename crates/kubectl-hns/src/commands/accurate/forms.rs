@@ -8,6 +8,7 @@ use kube::api::{DeleteParams, PostParams, Preconditions};
 use tokio::time::{Instant, sleep};
 
 use super::{UNSERVED, describe, failed};
+use crate::failure::Done;
 use crate::session::Session;
 use crate::wait::patiently;
 use crate::{Failure, Terminal};
@@ -39,6 +40,22 @@ pub(super) async fn ensure(
 ) -> Result<bool, Failure> {
     let what = format!("create SubNamespace {parent}/{name}");
     patiently(terminal, ("the API server", &what), create(session, parent, name, spec)).await
+}
+
+/// Fails if the `SubNamespace` does not exist and could not be created.
+pub(super) async fn try_to_create(session: &Session, parent: &str, name: &str) -> Done {
+    if get(session, parent, name).await?.is_some() {
+        return Ok(());
+    }
+    let params = PostParams { dry_run: true, ..PostParams::default() };
+    let wanted = SubNamespace::new(name, SubNamespaceSpec::default());
+    match session.call(session.within::<SubNamespace>(parent).create(&params, &wanted)).await {
+        // One that is being deleted is waited for.
+        Err(problem) if problem.code() != 409 => {
+            Err(failed(format_args!("SubNamespace {parent}/{name} cannot be created"), &problem))
+        }
+        _ => Ok(()),
+    }
 }
 
 async fn create(

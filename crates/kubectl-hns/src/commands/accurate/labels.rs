@@ -49,7 +49,7 @@ pub(crate) async fn set_type(arguments: &SetType, session: &Session, terminal: &
         refuse_excluded(session, namespace).await?;
     }
     let done = set(session, namespace, |place| Place { kind: kind.map(str::to_owned), ..place }).await;
-    let changes = refusals::explained(done, session, Request::Type).await?;
+    let changes = refusals::explained(done, session, Request::Own(namespace)).await?;
     terminal.line(if changes { "success" } else { "nothing to do" });
     Ok(())
 }
@@ -58,7 +58,7 @@ pub(crate) async fn set_template(arguments: &SetTemplate, session: &Session, ter
     let SetTemplate { namespace, template } = arguments;
     refuse_excluded(session, namespace).await?;
     let done = set(session, namespace, |place| Place { template: Some(template.clone()), ..place }).await;
-    refusals::explained(done, session, Request::Below(EdgeKind::Template, template)).await?;
+    refusals::explained(done, session, Request::Below(EdgeKind::Template, namespace, template)).await?;
     terminal.line(&format!("set {template} as a template of {namespace}"));
     Ok(())
 }
@@ -69,7 +69,8 @@ pub(crate) async fn unset_template(
     terminal: &Terminal,
 ) -> Done {
     let namespace = &arguments.namespace;
-    if set(session, namespace, |place| Place { template: None, ..place }).await? {
+    let done = set(session, namespace, |place| Place { template: None, ..place }).await;
+    if refusals::explained(done, session, Request::Own(namespace)).await? {
         terminal.line(&format!("unset template for {namespace}"));
     }
     Ok(())

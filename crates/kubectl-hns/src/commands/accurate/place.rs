@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use forest::EdgeKind;
 use hns_api::accurate::annotations::MOVED_FROM;
-use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE};
+use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE, TYPE_ROOT, TYPE_TEMPLATE};
 use hns_api::labels;
 use hns_api::names::HIERARCHY_CONFIGURATION;
 use hns_cluster::ingest;
@@ -71,14 +72,29 @@ impl Place {
         }
     }
 
-    /// Finds out whether it is in HNC's hierarchy, too. There, one that is in both is halted, and has no labels of its place. Who may not
-    /// read that sees the rest.
+    /// Finds out whether it is in HNC's hierarchy. One that is in both is halted there, and has no labels of its place; that others name it
+    /// is enough. Who may not read that sees the rest.
     pub(super) async fn look_into_hnc(&mut self, session: &Session, name: &str) {
-        if self.is_in_hnc || self.labels().iter().all(|(_, value)| value.is_none()) {
+        if self.is_in_hnc {
             return;
         }
         let found = session.call(hierarchy::api(session, name).get_opt(HIERARCHY_CONFIGURATION)).await;
         self.is_in_hnc = found.ok().flatten().is_some_and(|it| ingest::hierarchy(it).1.parent.is_some());
+    }
+
+    /// Whether others can name it as their parent, or as their template. A sub-namespace needs no type for either.
+    pub(super) fn leads(&self, kind: EdgeKind) -> bool {
+        let wanted = match kind {
+            EdgeKind::Parent => TYPE_ROOT,
+            EdgeKind::Template => TYPE_TEMPLATE,
+        };
+        self.parent.is_some() || self.kind.as_deref() == Some(wanted)
+    }
+
+    /// The parent, or else the template.
+    pub(super) fn upstream(&self) -> Option<(&str, EdgeKind)> {
+        let parent = self.parent.as_deref().map(|it| (it, EdgeKind::Parent));
+        parent.or(self.template.as_deref().map(|it| (it, EdgeKind::Template)))
     }
 
     /// The labels that say it.
@@ -204,6 +220,20 @@ mod tests {
                 ..ObjectMeta::default()
             };
             assert_eq!(Place::of(&metadata).is_in_hnc, wanted, "{label} {annotation:?}");
+        }
+    }
+
+    #[test]
+    fn a_sub_namespace_can_be_a_parent_and_a_template() {
+        for (kind, parent, wanted) in [
+            (None, None, [false, false]),
+            (Some(TYPE_ROOT), None, [true, false]),
+            (Some(TYPE_TEMPLATE), None, [false, true]),
+            (None, Some("p"), [true, true]),
+        ] {
+            let [kind, parent] = [kind, parent].map(|it| it.map(str::to_owned));
+            let place = Place { kind, parent, ..Place::default() };
+            assert_eq!([EdgeKind::Parent, EdgeKind::Template].map(|it| place.leads(it)), wanted, "{place:?}");
         }
     }
 

@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 use clap::{Args, Subcommand};
 use forest::preview::{Intent, NamespaceState, Outcome};
 use forest::{EdgeKind, Forest, Labels, Name};
+use hns_api::accurate::annotations::MOVED_FROM;
+use hns_api::accurate::labels::TYPE_ROOT;
 use hns_api::accurate::{SubNamespace, SubNamespaceSpec};
 use k8s_openapi::api::core::v1::Namespace as Object;
 
@@ -90,24 +92,27 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
     let document = Document::new(lines, &result);
     let Some(failure) = show(&document, arguments.output, terminal)? else { return Ok(()) };
     let reason = document.verdict.message.as_deref().unwrap_or_default();
-    Err(match request(&arguments.command) {
-        Some(request) => refusals::with_way(failure, session, request, reason).await,
-        None => failure,
-    })
+    Err(refusals::with_way(failure, session, request(&arguments.command), reason).await)
 }
 
-/// The request whose refusal can be explained.
-fn request(command: &Command) -> Option<Request<'_>> {
-    Some(match command {
+/// The request, for an explanation of its refusal.
+fn request(command: &Command) -> Request<'_> {
+    match command {
         Command::Sub(Sub::Create(it)) => Request::Create(&it.name, &it.parent),
         Command::Sub(Sub::Delete(it)) => Request::Delete(&it.name),
         Command::Sub(
-            Sub::Move(relocation::Move { parent, .. }) | Sub::Graft(relocation::Graft { parent, .. }),
-        ) => Request::Below(EdgeKind::Parent, parent),
-        Command::Template(Template::Set(it)) => Request::Below(EdgeKind::Template, &it.template),
-        Command::Sub(Sub::Cut(_)) | Command::Namespace(_) => Request::Type,
-        Command::Template(Template::Unset(_)) => return None,
-    })
+            Sub::Move(relocation::Move { namespace, parent, .. })
+            | Sub::Graft(relocation::Graft { namespace, parent }),
+        ) => Request::Below(EdgeKind::Parent, namespace, parent),
+        Command::Template(Template::Set(it)) => {
+            Request::Below(EdgeKind::Template, &it.namespace, &it.template)
+        }
+        Command::Sub(Sub::Cut(relocation::Cut { namespace }))
+        | Command::Template(Template::Unset(labels::UnsetTemplate { namespace }))
+        | Command::Namespace(Namespace::SetType(labels::SetType { namespace, .. })) => {
+            Request::Own(namespace)
+        }
+    }
 }
 
 /// What a command would do.
@@ -168,7 +173,7 @@ async fn delete(arguments: &sub::Delete, session: &Session) -> Result<Change, Fa
     let form = session.call(session.within::<SubNamespace>(&parent).get_metadata_opt(name)).await;
     if matches!(form, Ok(None)) {
         place::to_move(session, name).await?;
-        return Err(sub::by_label_only(name));
+        return Err(sub::by_label_only(session, name).await);
     }
     if let Ok(Some(form)) = form
         && let Some(line) = sub::has_begun(&parent, &form.metadata)
@@ -176,7 +181,7 @@ async fn delete(arguments: &sub::Delete, session: &Session) -> Result<Change, Fa
         return Ok(Change { namespaces: vec![name.clone(), parent], lines: vec![line], ..Change::default() });
     }
     Ok(Change {
-        lines: vec![format!("SubNamespace {parent}/{name} would be deleted")],
+        lines: vec![would_be_deleted(&parent, name)],
         intents: vec![deleted(&parent, name)],
         notes: arguments.keeps(session, &parent).await.into_iter().collect(),
         namespaces: vec![name.clone(), parent],
@@ -192,6 +197,10 @@ async fn move_to(arguments: &relocation::Move, session: &Session) -> Result<Chan
     let mut change = Change { namespaces: vec![name.clone(), to.clone(), from.clone()], ..Change::default() };
     if from == *to {
         change.lines.push(format!("The parent of {name} is already {to}; unchanged"));
+        let is_marked = relocation::is_marked_in_vain(&place);
+        change
+            .lines
+            .extend(is_marked.then(|| format!("The annotation {MOVED_FROM} of {name} would be removed")));
     } else {
         let (spec, original) = relocation::forms_to_move(arguments, session, &from).await?;
         relocation::refuse_to_release(&settings, name, original.as_ref())?;
@@ -233,12 +242,14 @@ async fn cut(arguments: &relocation::Cut, session: &Session) -> Result<Change, F
     let (place, settings) = relocation::to_move(session, name).await?;
     let earlier = relocation::unfinished(&place, None);
     relocation::refuse_to_release(&settings, name, earlier)?;
-    let earlier = earlier.map(|earlier| deleted(&earlier.namespace, name));
-    let mut change = Change {
-        namespaces: vec![name.clone()],
-        lines: vec![format!("{name} would be a root namespace")],
-        ..Change::default()
+    let line = match earlier {
+        Some(earlier) if place.parent.is_none() && place.kind.as_deref() != Some(TYPE_ROOT) => {
+            would_be_deleted(&earlier.namespace, name)
+        }
+        _ => format!("{name} would be a root namespace"),
     };
+    let earlier = earlier.map(|earlier| deleted(&earlier.namespace, name));
+    let mut change = Change { namespaces: vec![name.clone()], lines: vec![line], ..Change::default() };
     if let Some(from) = &place.parent {
         let original = relocation::original(from, forms::get(session, from, name).await?.as_ref());
         relocation::refuse_to_release(&settings, name, original.as_ref())?;
@@ -333,6 +344,10 @@ fn created(parent: &str, name: &str, spec: &SubNamespaceSpec) -> Intent {
     Intent::CreateSubNamespace { parent: parent.into(), child: name.into(), labels, annotations }
 }
 
+fn would_be_deleted(parent: &str, name: &str) -> String {
+    format!("SubNamespace {parent}/{name} would be deleted")
+}
+
 fn deleted(parent: &str, name: &str) -> Intent {
     Intent::DeleteSubNamespace { parent: parent.into(), child: name.into() }
 }
@@ -345,7 +360,7 @@ mod tests {
     use forest::accurate::{Fact, Settings, SubNamespaceFact};
     use forest::preview::Preview;
     use forest::rules::User;
-    use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE, TYPE_ROOT};
+    use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE};
 
     use super::*;
     use crate::structure;

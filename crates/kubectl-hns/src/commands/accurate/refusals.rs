@@ -27,10 +27,10 @@ pub(super) enum Request<'a> {
     Create(&'a str, &'a str),
     /// To delete this sub-namespace.
     Delete(&'a str),
-    /// To give a namespace this parent or this template.
-    Below(EdgeKind, &'a str),
-    /// To change the type of a namespace: a cut gives it the type root.
-    Type,
+    /// To give this namespace such an upstream namespace, the last one.
+    Below(EdgeKind, &'a str, &'a str),
+    /// To change the type of this namespace, or to remove its template. A cut gives it the type root.
+    Own(&'a str),
 }
 
 impl<'a> Request<'a> {
@@ -38,8 +38,8 @@ impl<'a> Request<'a> {
     fn above(self) -> Option<(EdgeKind, &'a str)> {
         match self {
             Self::Create(_, parent) => Some((EdgeKind::Parent, parent)),
-            Self::Below(kind, above) => Some((kind, above)),
-            Self::Delete(_) | Self::Type => None,
+            Self::Below(kind, _, above) => Some((kind, above)),
+            Self::Delete(_) | Self::Own(_) => None,
         }
     }
 }
@@ -74,12 +74,17 @@ pub(super) async fn with_way(
     if let Some((kind, name)) = named_by(reason) {
         return failure.with_hint(Box::pin(before_change(session, kind, name)).await);
     }
+    if let Some(way) = of_sub_namespace(request, reason) {
+        return failure.with_hint(way);
+    }
     match (fault(reason), request.above()) {
-        (Some(Frozen::NotLeading(_, above)), _) => {
-            let place = place::read(session, &above).await.unwrap_or_default();
+        (Some(Frozen::NotLeading(kind, above)), _) => {
+            let mut place = place::read(session, &above).await.unwrap_or_default();
+            let is_marked = place.is_in_hnc;
+            place.look_into_hnc(session, &above).await;
             let settings = labels::settings(session).await;
             let excluded = settings.and_then(|it| it.unmanaged(&above));
-            failure.with_hint(unfit(request, &above, &place, excluded.as_ref()))
+            failure.with_hint(unfit((request, kind), &above, (&place, is_marked), excluded.as_ref()))
         }
         (Some(Frozen::Missing(missing)), Some((kind, above))) if *missing == *above => {
             failure.with_hint(absent(kind, above))
@@ -88,7 +93,29 @@ pub(super) async fn with_way(
             let below = below_missing(session, above, &missing).await;
             failure.with_hint(absent_above(&missing, above, below.as_ref()))
         }
+        (Some(Frozen::Missing(missing)), None) if let Request::Own(name) = request => {
+            match below_missing(session, name, &missing).await {
+                None => failure,
+                below => failure.with_hint(absent_above(&missing, name, below.as_ref())),
+            }
+        }
         _ => failure,
+    }
+}
+
+/// What to do if the reason of a refusal is that a sub-namespace has no type and no template.
+fn of_sub_namespace(request: Request<'_>, reason: &str) -> Option<String> {
+    let has_template = reason.ends_with("a sub-namespace cannot have a template");
+    match request {
+        Request::Below(EdgeKind::Parent, name, _) if has_template => {
+            Some(format!("`kubectl accurate template unset {name}` removes its template."))
+        }
+        Request::Own(name) | Request::Below(_, name, _)
+            if has_template || reason.ends_with("a sub-namespace cannot be a root or a template") =>
+        {
+            Some(format!("`kubectl accurate sub cut {name}` makes it a root, and no sub-namespace any more."))
+        }
+        _ => None,
     }
 }
 
@@ -113,15 +140,21 @@ fn fault(reason: &str) -> Option<Frozen> {
         .or_else(|| missing().map(|name| Frozen::Missing(name.into())))
 }
 
-/// What to do about a namespace that cannot have sub-namespaces, or cannot be a template.
-fn unfit(request: Request<'_>, above: &str, place: &Place, excluded: Option<&Unmanaged>) -> String {
-    let is_template = matches!(request, Request::Below(EdgeKind::Template, _));
+/// What to do about a namespace that cannot have sub-namespaces, or cannot be a template. In one that is in HNC's hierarchy, but not marked
+/// so, activities are halted: no subnamespace can be created.
+fn unfit(
+    (request, kind): (Request<'_>, EdgeKind),
+    above: &str,
+    (place, is_marked): (&Place, bool),
+    excluded: Option<&Unmanaged>,
+) -> String {
+    let is_template = kind == EdgeKind::Template;
     if let Some(why) = excluded {
         let effect = if is_template { "is no template" } else { "has no sub-namespaces" };
         return format!("{above} {why}, so it {effect}.");
     }
     match (request, place.kind.as_deref()) {
-        (Request::Create(name, _), _) if place.is_in_hnc => format!(
+        (Request::Create(name, _), _) if is_marked => format!(
             "{above} is in HNC's hierarchy: `kubectl hns create {name} -n {above}` creates a subnamespace."
         ),
         _ if place.is_in_hnc => {
@@ -189,8 +222,9 @@ mod tests {
         const IN_HNC: &str = "p is in HNC's hierarchy: see `kubectl hns describe p`.";
         let place = |kind: &str, is_in_hnc| Place { kind: Some(kind.into()), is_in_hnc, ..Place::default() };
         let settings = forest::Settings::new("home", ["p"], ".*").unwrap();
-        let (excluded, create) = (settings.unmanaged("p"), Request::Create("n", "p"));
-        let [parent, template] = [EdgeKind::Parent, EdgeKind::Template].map(|kind| Request::Below(kind, "p"));
+        let (excluded, create) = (settings.unmanaged("p"), (Request::Create("n", "p"), EdgeKind::Parent));
+        let [parent, template] =
+            [EdgeKind::Parent, EdgeKind::Template].map(|kind| (Request::Below(kind, "n", "p"), kind));
         for (request, place, excluded, wanted) in [
             (create, place("template", false), None, IS_TEMPLATE),
             (parent, place("template", false), None, IS_TEMPLATE),
@@ -198,6 +232,7 @@ mod tests {
             (create, Place::default(), None, TO_ROOT),
             (parent, Place::default(), None, TO_ROOT),
             (template, Place::default(), None, TO_TEMPLATE),
+            ((Request::Own("n"), EdgeKind::Template), Place::default(), None, TO_TEMPLATE),
             (
                 create,
                 place("", true),
@@ -219,7 +254,32 @@ mod tests {
                 "p is excluded by excludedNamespaces in the settings of hns, so it is no template.",
             ),
         ] {
-            assert_eq!(unfit(request, "p", &place, excluded), wanted);
+            assert_eq!(unfit(request, "p", (&place, place.is_in_hnc), excluded), wanted);
+        }
+    }
+
+    #[test]
+    fn no_subnamespace_is_offered_where_activities_are_halted() {
+        let place = Place { is_in_hnc: true, ..Place::default() };
+        let found = unfit((Request::Create("n", "p"), EdgeKind::Parent), "p", (&place, false), None);
+        assert_eq!(found, "p is in HNC's hierarchy: see `kubectl hns describe p`.");
+    }
+
+    #[test]
+    fn how_a_sub_namespace_gets_a_type_or_loses_its_template_is_said() {
+        let (typed, templated) =
+            ("a sub-namespace cannot be a root or a template", "a sub-namespace cannot have a template");
+        let below = |kind| Request::Below(kind, "n", "p");
+        for (request, reason, wanted) in [
+            (Request::Own("n"), typed, "`kubectl accurate sub cut n` makes it a root"),
+            (Request::Own("n"), templated, "`kubectl accurate sub cut n` makes it a root"),
+            (below(EdgeKind::Template), templated, "`kubectl accurate sub cut n` makes it a root"),
+            (below(EdgeKind::Parent), templated, "`kubectl accurate template unset n` removes its template."),
+            (below(EdgeKind::Parent), "circular reference is not permitted", ""),
+            (Request::Delete("n"), templated, ""),
+        ] {
+            let found = of_sub_namespace(request, reason).unwrap_or_default();
+            assert!(found.starts_with(wanted) && found.is_empty() == wanted.is_empty(), "{reason}: {found}");
         }
     }
 

@@ -8,6 +8,7 @@
 use clap::Args;
 use forest::core::name::PERMANENT;
 use forest::{EdgeKind, Settings};
+use hns_api::accurate::annotations::MOVED_FROM;
 use hns_api::accurate::labels::TYPE_ROOT;
 use hns_api::accurate::{GROUP, SubNamespace, SubNamespaceSpec};
 
@@ -75,6 +76,10 @@ pub(crate) async fn move_to(arguments: &Move, session: &Session, terminal: &Term
         }
     }
     if from == *to {
+        if is_marked_in_vain(&place) {
+            finish((session, terminal), name, None).await?;
+            terminal.line(&format!("removed the annotation {MOVED_FROM} of {name}"));
+        }
         terminal.line("parent is not changed");
         return Ok(());
     }
@@ -86,7 +91,7 @@ pub(crate) async fn move_to(arguments: &Move, session: &Session, terminal: &Term
     user_rights::require(session, &rights).await?;
     let next = |place| moved(place, name, (&from, to), original.as_ref());
     let tried = place::change(session, name, Mode::DryRun, next).await;
-    refusals::explained(tried, session, Request::Below(EdgeKind::Parent, to)).await?;
+    refusals::explained(tried, session, Request::Below(EdgeKind::Parent, name, to)).await?;
     let is_new = match &spec {
         Some(spec) => forms::ensure((session, terminal), to, name, spec).await?,
         None => false,
@@ -119,7 +124,7 @@ pub(crate) async fn graft(arguments: &Graft, session: &Session, terminal: &Termi
     to_graft(session, &place, (name, to)).await?;
     user_rights::require(session, &rights).await?;
     let tried = place::change(session, name, Mode::DryRun, next).await;
-    refusals::explained(tried, session, Request::Below(EdgeKind::Parent, to)).await?;
+    refusals::explained(tried, session, Request::Below(EdgeKind::Parent, name, to)).await?;
     let is_new = forms::ensure((session, terminal), to, name, &SubNamespaceSpec::default()).await?;
     let changes = place::change(session, name, Mode::Store, next).await.map_err(Failure::resumable)?;
     terminal.line(&if changes || is_new || earlier.is_some() {
@@ -143,8 +148,14 @@ pub(crate) async fn cut(arguments: &Cut, session: &Session, terminal: &Terminal)
     refuse_to_release(&settings, name, earlier)?;
     let Some(from) = &place.parent else {
         let Some(earlier) = earlier else { return Err(not_to_cut(&place, name)) };
-        terminal.line(&format!("cut {name} as a root namespace"));
-        return finish((session, terminal), name, Some(earlier)).await.map(drop).map_err(Failure::resumable);
+        let is_deleted =
+            finish((session, terminal), name, Some(earlier)).await.map_err(Failure::resumable)?;
+        if place.kind.as_deref() == Some(TYPE_ROOT) {
+            terminal.line(&format!("cut {name} as a root namespace"));
+        } else if is_deleted {
+            terminal.line(&deleted(&earlier.namespace, name));
+        }
+        return Ok(());
     };
     if let Some(earlier) = earlier {
         finish((session, terminal), name, Some(earlier)).await.map_err(Failure::resumable)?;
@@ -156,7 +167,7 @@ pub(crate) async fn cut(arguments: &Cut, session: &Session, terminal: &Terminal)
     user_rights::require(session, &rights).await?;
     let next = |place| cut_off(place, name, from, original.as_ref());
     let done = place::change(session, name, Mode::Store, next).await;
-    refusals::explained(done, session, Request::Type).await?;
+    refusals::explained(done, session, Request::Own(name)).await?;
     terminal.line(&format!("cut {name} as a root namespace"));
     if original.is_some() {
         finish((session, terminal), name, original.as_ref()).await.map_err(Failure::resumable)?;
@@ -209,7 +220,10 @@ pub(super) async fn way_below(session: &Session, place: &Place, (name, to): (&st
         None => "graft",
     };
     let next = |_| Ok(Place { parent: Some(to.to_owned()), ..Place::default() });
-    let tried = place::change(session, name, Mode::DryRun, next).await;
+    let tried = match place::change(session, name, Mode::DryRun, next).await {
+        Ok(_) => forms::try_to_create(session, to, name).await,
+        Err(failure) => Err(failure),
+    };
     way((verb, name, to), tried.err().as_ref())
 }
 
@@ -307,6 +321,11 @@ pub(super) fn cut_off(
 pub(super) fn unfinished<'a>(place: &'a Place, to: Option<&str>) -> Option<&'a Original> {
     let is_needed = |namespace: &str| [to, place.parent.as_deref()].contains(&Some(namespace));
     place.moved_from.as_ref().filter(|it| !is_needed(&it.namespace))
+}
+
+/// Whether the mark of an interrupted command names the parent: its `SubNamespace` is needed, so nothing is left to be done.
+pub(super) fn is_marked_in_vain(place: &Place) -> bool {
+    place.moved_from.as_ref().is_some_and(|it| Some(&it.namespace) == place.parent.as_ref())
 }
 
 /// Deletes the `SubNamespace` that the namespace has left, and the mark that this was still to be done. False if there is another
@@ -439,6 +458,8 @@ mod tests {
         assert_eq!(unfinished(&left, Some("b")), Some(&of("a")));
         assert_eq!(unfinished(&left, Some("a")), None, "on the way back");
         assert_eq!(unfinished(&place("", "a", "", "a"), None), None, "it owns the namespace");
+        assert!(is_marked_in_vain(&place("", "a", "", "a")) && !is_marked_in_vain(&left));
+        assert!(!is_marked_in_vain(&place("root", "", "", "a")));
         assert_eq!(unfinished(&place("root", "", "", "a"), None), Some(&of("a")));
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use clap::Args;
 use forest::accurate::Settings;
 use forest::accurate::glob::Keys;
+use forest::core::name::PERMANENT;
 use hns_api::accurate::labels::TYPE_ROOT;
 use hns_api::accurate::{GROUP, SubNamespace, SubNamespaceSpec};
 use hns_cluster::api::Api;
@@ -159,9 +160,11 @@ impl Delete {
             return Ok(parent.clone());
         }
         labels::refuse_excluded(session, name).await?;
+        if let Err(failure) = place::stays(name, &found.metadata) {
+            return Err(Box::pin(with_forms(failure, session, name)).await);
+        }
         let hint = if place.kind.as_deref() == Some(TYPE_ROOT) {
-            let cascades = refusals::cascades(session).await;
-            of_root(name, &Box::pin(refusals::before_deletion(session, name, cascades)).await, cascades)
+            way_to_delete(session, "It is a root namespace", name).await
         } else {
             "`kubectl accurate list` shows the sub-namespaces of all roots.".to_owned()
         };
@@ -204,13 +207,20 @@ async fn with_forms(failure: Failure, session: &Session, name: &str) -> Failure 
     })
 }
 
-/// How to delete a root; `others` says what becomes of the namespaces below it, if there are any, or what to do about them first.
-fn of_root(name: &str, others: &str, cascades: bool) -> String {
+/// How to delete a namespace without a `SubNamespace`; `is` says what it is.
+async fn way_to_delete(session: &Session, is: &str, name: &str) -> String {
+    let cascades = refusals::cascades(session).await;
+    without_form(is, name, &Box::pin(refusals::before_deletion(session, name, cascades)).await, cascades)
+}
+
+/// The same; `others` says what becomes of the namespaces below it, if there are any, or what to do about them first.
+fn without_form(is: &str, name: &str, others: &str, cascades: bool) -> String {
     let command = format!("`kubectl delete namespace {name}` deletes it.");
     match others {
-        "" => format!("It is a root namespace: {command}"),
-        _ if cascades => format!("It is a root namespace: {command}\n{others}"),
-        _ => format!("It is a root namespace.\n{others}\nThen {command}"),
+        _ if PERMANENT.contains(&name) => format!("{is}. Kubernetes never deletes namespace {name}."),
+        "" => format!("{is}: {command}"),
+        _ if cascades => format!("{is}: {command}\n{others}"),
+        _ => format!("{is}.\n{others}\nThen {command}"),
     }
 }
 
@@ -222,10 +232,10 @@ pub(super) fn has_begun(parent: &str, form: &ObjectMeta) -> Option<String> {
 }
 
 /// The failure of a deletion where there is no `SubNamespace`.
-pub(super) fn by_label_only(name: &str) -> Failure {
-    Failure::new(format!("Error: there is no SubNamespace of {name}")).with_hint(format!(
-        "{name} is a sub-namespace by its label only: `kubectl delete namespace {name}` deletes it."
-    ))
+pub(super) async fn by_label_only(session: &Session, name: &str) -> Failure {
+    let is = format!("{name} is a sub-namespace by its label only");
+    Failure::new(format!("Error: there is no SubNamespace of {name}"))
+        .with_hint(way_to_delete(session, &is, name).await)
 }
 
 pub(crate) async fn create(arguments: &Create, session: &Session, terminal: &Terminal) -> Done {
@@ -278,7 +288,7 @@ pub(crate) async fn delete(arguments: &Delete, session: &Session, terminal: &Ter
         return Err(refusals::with_way(failure, session, request, &problem.to_string()).await);
     }
     place::to_move(session, name).await?;
-    Err(Failure { hint: by_label_only(name).hint, ..failure })
+    Err(Failure { hint: by_label_only(session, name).await.hint, ..failure })
 }
 
 #[cfg(test)]
@@ -316,21 +326,24 @@ mod tests {
 
     #[test]
     fn a_root_is_deleted_after_its_sub_namespaces() {
-        for (others, cascades, wanted) in [
-            ("", false, "It is a root namespace: `kubectl delete namespace r` deletes it."),
-            ("", true, "It is a root namespace: `kubectl delete namespace r` deletes it."),
+        for (name, others, cascades, wanted) in [
+            ("r", "", false, "It is a root namespace: `kubectl delete namespace r` deletes it."),
+            ("r", "", true, "It is a root namespace: `kubectl delete namespace r` deletes it."),
+            ("default", "", true, "It is a root namespace. Kubernetes never deletes namespace default."),
             (
+                "r",
                 "Sub-namespaces of r: s. They are deleted as well.",
                 true,
                 "It is a root namespace: `kubectl delete namespace r` deletes it.\nSub-namespaces of r: s. They are deleted as well.",
             ),
             (
+                "r",
                 "Sub-namespaces of r: s. Delete them first.",
                 false,
                 "It is a root namespace.\nSub-namespaces of r: s. Delete them first.\nThen `kubectl delete namespace r` deletes it.",
             ),
         ] {
-            assert_eq!(of_root("r", others, cascades), wanted);
+            assert_eq!(without_form("It is a root namespace", name, others, cascades), wanted);
         }
     }
 

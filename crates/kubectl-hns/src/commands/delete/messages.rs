@@ -90,12 +90,34 @@ pub(super) fn could_not(child: &str, problem: &Problem) -> Failure {
     }
 }
 
-/// How to delete a sub-namespace of Accurate's API, which hns creates again as long as its `SubNamespace` exists.
-pub(in crate::commands) fn of_accurate(child: &str, parent: &str) -> String {
-    format!(
-        "{child} is a sub-namespace of {parent} in Accurate's hierarchy: `kubectl accurate sub delete {child}` deletes it. If only \
-         the namespace is deleted, hns creates it again, with its copies but without its own objects."
-    )
+/// How to delete a sub-namespace of Accurate's API that has a `SubNamespace`: as long as that exists, hns creates the namespace again. Where
+/// the settings exclude the namespace or its parent, it does not delete the namespace either.
+pub(in crate::commands) fn of_accurate((parent, child): (&str, &str), settings: &Settings) -> String {
+    let is = format!("{child} is a sub-namespace of {parent} in Accurate's hierarchy");
+    let command = format!("`kubectl accurate sub delete {child}`");
+    let excluded = [child, parent].into_iter().find_map(|it| Some((it, settings.unmanaged(it)?)));
+    match excluded {
+        Some((excluded, why)) => format!(
+            "{is}, and {excluded} {why}: {command} deletes only the SubNamespace; after that, `kubectl delete namespace {child}` deletes \
+             the namespace. If only the namespace is deleted, hns creates it again when {excluded} is included again."
+        ),
+        None => format!(
+            "{is}: {command} deletes it. If only the namespace is deleted, hns creates it again, with its copies but without its own \
+             objects."
+        ),
+    }
+}
+
+/// How to delete a sub-namespace of Accurate's API without a `SubNamespace`; `others` says what becomes of the namespaces below it, if
+/// there are any, or what to do about them first.
+pub(super) fn by_label_only((parent, child): (&str, &str), others: &str, cascades: bool) -> String {
+    let is = format!("{child} is a sub-namespace of {parent} in Accurate's hierarchy, by its label only");
+    let command = format!("`kubectl delete namespace {child}` deletes it.");
+    match others {
+        "" => format!("{is}: {command}"),
+        _ if cascades => format!("{is}: {command}\n{others}"),
+        _ => format!("{is}.\n{others}\nThen {command}"),
+    }
 }
 
 pub(in crate::commands) fn of_another(child: &str, holder: &str) -> String {
@@ -105,6 +127,12 @@ pub(in crate::commands) fn of_another(child: &str, holder: &str) -> String {
 /// Whether the namespace is a subnamespace of `parent` that is being deleted.
 pub(super) fn is_going(parent: &str, metadata: &ObjectMeta) -> bool {
     metadata.deletion_timestamp.is_some() && subnamespace_of(metadata) == Some(parent)
+}
+
+/// The parent in Accurate's hierarchy, if it is in no other one.
+pub(super) fn above_in_accurate(metadata: &ObjectMeta) -> Option<&str> {
+    let above = metadata.labels.as_ref()?.get(PARENT).filter(|it| !it.is_empty())?;
+    subnamespace_of(metadata).is_none().then_some(above)
 }
 
 /// Where the child is instead, if the parent has no anchor for it; `found` is its namespace, if it exists.
@@ -126,9 +154,7 @@ pub(super) fn elsewhere(
             ),
         },
         Some(holder) => of_another(child, holder),
-        None if let Some(above) = metadata.labels.as_ref().and_then(|all| all.get(PARENT)) => {
-            of_accurate(child, above)
-        }
+        None if let Some(above) = above_in_accurate(metadata) => of_accurate((above, child), settings),
         None => {
             let is = format!(
                 "{child} is not a subnamespace of {parent}, but a full namespace; see `kubectl hns describe {child}`."
@@ -180,6 +206,55 @@ mod tests {
             let wanted =
                 format!("{excluded} {child} stays; to delete it: `kubectl delete namespace {child}`.");
             assert_eq!(hint, wanted);
+        }
+    }
+
+    #[test]
+    fn a_namespace_that_stays_without_its_sub_namespace_is_deleted_after_it() {
+        let settings = Settings::new("home", ["out"], ".*").unwrap();
+        let (form, excluded) = ("`kubectl accurate sub delete", "is excluded by excludedNamespaces");
+        let when_included = "hns creates it again when out is included again.";
+        for (place, wanted) in [
+            (("p", "n"), [format!("hierarchy: {form} n` deletes it."), "hns creates it again, with".into()]),
+            (("out", "n"), [format!("and out {excluded}"), when_included.into()]),
+            (("p", "out"), [format!("and out {excluded}"), when_included.into()]),
+        ] {
+            let text = of_accurate(place, &settings);
+            assert!(wanted.iter().all(|it| text.contains(it)), "{text}");
+            let only = format!(
+                "{form} {0}` deletes only the SubNamespace; after that, `kubectl delete namespace {0}`",
+                place.1
+            );
+            assert_eq!(text.contains(&only), place != ("p", "n"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_sub_namespace_by_label_only_is_deleted_after_those_below_it() {
+        let is = "n is a sub-namespace of p in Accurate's hierarchy, by its label only";
+        let command = "`kubectl delete namespace n` deletes it.";
+        for (others, cascades, wanted) in [
+            ("", false, format!("{is}: {command}")),
+            ("", true, format!("{is}: {command}")),
+            ("They are deleted as well.", true, format!("{is}: {command}\nThey are deleted as well.")),
+            ("Delete them first.", false, format!("{is}.\nDelete them first.\nThen {command}")),
+        ] {
+            assert_eq!(by_label_only(("p", "n"), others, cascades), wanted);
+        }
+    }
+
+    #[test]
+    fn a_subnamespace_is_in_no_hierarchy_of_accurate() {
+        let labels = Some([(PARENT.to_owned(), "shop".to_owned())].into());
+        let annotations = Some([(annotations::SUBNAMESPACE_OF.to_owned(), "p".to_owned())].into());
+        let only_accurate = ObjectMeta { labels: labels.clone(), ..ObjectMeta::default() };
+        let empty =
+            ObjectMeta { labels: Some([(PARENT.to_owned(), String::new())].into()), ..ObjectMeta::default() };
+        let both = ObjectMeta { labels, annotations, ..ObjectMeta::default() };
+        for (metadata, wanted) in
+            [(only_accurate, Some("shop")), (empty, None), (both, None), (ObjectMeta::default(), None)]
+        {
+            assert_eq!(above_in_accurate(&metadata), wanted);
         }
     }
 

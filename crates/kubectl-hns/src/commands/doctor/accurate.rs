@@ -1,15 +1,13 @@
 //! Checks Accurate's hierarchy, where its API is enabled: labels that lead nowhere, `SubNamespaces` without a namespace, and moves
 //! that were interrupted.
 
+mod forms;
+
 use std::collections::BTreeMap;
 
-use forest::accurate::SubNamespaceFact;
 use forest::accurate::why::{Frozen, frozen, idle_template};
 use forest::{EdgeKind, Forest, Unmanaged};
-use hns_api::accurate::GROUP;
 use hns_api::accurate::SubNamespace;
-use hns_api::accurate::annotations::MOVED_FROM;
-use hns_api::accurate::conditions::CONFLICT;
 use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE, TYPE_ROOT};
 use hns_cluster::api::Api;
 use hns_cluster::settings::SharedSettings;
@@ -17,11 +15,10 @@ use kube::CustomResourceExt;
 use kube::api::{DynamicObject, ListParams};
 use kube::core::ObjectMeta;
 
-use super::anchors::{NOT_CREATED, NOT_DELETED};
+use self::forms::{interrupted, stalled, unfinished};
 use super::remedies::for_all;
 use super::{Finding, some};
 use crate::accurate_trees::{self, AccurateTrees};
-use crate::commands::accurate::place::Original;
 use crate::commands::accurate::{self, describe};
 use crate::lines::count;
 use crate::program::Program;
@@ -44,10 +41,7 @@ pub(super) async fn check(
     findings.extend(forms.iter().filter_map(|(parent, form)| {
         stalled(parent, form, (&forest, &forms)).or_else(|| unfinished(parent, form, &forest))
     }));
-    findings.extend(namespaces.iter().filter_map(|it| {
-        let original = Original::read(it.annotations.get(MOVED_FROM)?)?;
-        Some(interrupted(&it.name, &original.namespace, it.labels.get(PARENT)))
-    }));
+    findings.extend(namespaces.iter().filter_map(interrupted));
     if findings.is_empty() {
         findings.push(Finding::ok(
             SUBJECT,
@@ -142,7 +136,52 @@ pub(crate) fn reason_in(forest: &Forest, namespace: &str, why: &Frozen) -> (Stri
         };
         return (format!("{above}, the {what}, {excluded}"), hint);
     }
-    reason(why, (namespace, edge, idle_template(forest, namespace).is_some()))
+    let has_both = idle_template(forest, namespace).is_some();
+    let (text, hint) = reason(why, (namespace, edge, has_both));
+    match why {
+        Frozen::NotLeading(kind, above) if !can_lead(forest, above, *kind) => {
+            (text, other_than(*kind, namespace, has_both))
+        }
+        _ => (text, hint),
+    }
+}
+
+/// Whether this namespace may get the type with which it can be the upstream namespace of such an edge: it may not if it is being deleted,
+/// or in HNC's hierarchy, or if its present type is the other one and others depend on that.
+fn can_lead(forest: &Forest, name: &str, kind: EdgeKind) -> bool {
+    let depends_on_other_type = |next: &forest::Name| {
+        forest.accurate_upstream(next).is_some_and(|it| **it == *name)
+            && forest.accurate_edge(next) != Some(kind)
+            && !matches!(frozen(forest, next), Some(Frozen::NotLeading(..)))
+    };
+    !forest.is_terminating(name) && !forest.is_in_hnc(name) && !forest.names().any(depends_on_other_type)
+}
+
+/// How to give a namespace another upstream namespace, or none. A sub-namespace with a template gets no other parent before it has none.
+fn other_than(kind: EdgeKind, namespace: &str, has_both: bool) -> String {
+    let (_, cut) = removal(namespace, Some(kind), has_both);
+    match kind {
+        EdgeKind::Parent if has_both => format!("Remove the parent of {namespace}: {cut}."),
+        EdgeKind::Parent => format!(
+            "Give {namespace} another parent: `kubectl accurate sub move {namespace} PARENT`; or make it a root: {cut}."
+        ),
+        EdgeKind::Template => format!(
+            "Give {namespace} another template: `kubectl accurate template set {namespace} TEMPLATE`; or remove it: {cut}."
+        ),
+    }
+}
+
+/// What the label to the upstream namespace names, and the command that removes it.
+fn removal(namespace: &str, edge: Option<EdgeKind>, has_both: bool) -> (&'static str, String) {
+    match edge {
+        _ if has_both => {
+            let command =
+                format!("`kubectl label namespace {namespace} {PARENT}- {TEMPLATE}- {TYPE}={TYPE_ROOT}`");
+            ("parent", format!("{command}, which removes its template, too"))
+        }
+        Some(EdgeKind::Template) => ("template", format!("`kubectl accurate template unset {namespace}`")),
+        _ => ("parent", format!("`kubectl accurate sub cut {namespace}`")),
+    }
 }
 
 /// Why nothing is copied to a namespace with this edge to the one above it, and what to do. One with `has_both` has a template label beside
@@ -151,15 +190,7 @@ pub(crate) fn reason(
     why: &Frozen,
     (namespace, edge, has_both): (&str, Option<EdgeKind>, bool),
 ) -> (String, String) {
-    let (what, cut) = match edge {
-        _ if has_both => {
-            let command =
-                format!("`kubectl label namespace {namespace} {PARENT}- {TEMPLATE}- {TYPE}={TYPE_ROOT}`");
-            ("parent", format!("{command}, which removes its template, too"))
-        }
-        Some(EdgeKind::Template) => ("template", format!("`kubectl accurate template unset {namespace}`")),
-        _ => ("parent", format!("`kubectl accurate sub cut {namespace}`")),
-    };
+    let (what, cut) = removal(namespace, edge, has_both);
     match why {
         Frozen::Crossed(name) => (
             format!("{name} is in a hierarchy of hnc.x-k8s.io, too"),
@@ -189,124 +220,16 @@ pub(crate) fn reason(
     }
 }
 
-/// A `SubNamespace` without its namespace.
-fn stalled(
-    parent: &str,
-    form: &SubNamespaceFact,
-    (forest, forms): (&Forest, &[(forest::Name, SubNamespaceFact)]),
-) -> Option<Finding> {
-    let (name, condition) = (&form.name, form.status.stalled.as_ref()?);
-    let delete = deletion(parent, name);
-    let hint = if let Some(why) = forest.shared_settings().unmanaged(name) {
-        format!("The namespace {name} {why}: include it again, or delete the SubNamespace. {delete}.")
-    } else if *condition.reason == *CONFLICT && **name != *parent {
-        taken((parent, form), &delete, (forest, forms))
-    } else if let Some(child) = child_above(forest, parent, name) {
-        format!(
-            "Make {child} a root: `kubectl accurate sub cut {child}`. The controller then creates {name} below {parent}. Or: {delete}."
-        )
-    } else {
-        format!("{delete}.")
-    };
-    let text = format!("{} ({})", condition.message, condition.reason);
-    Some(Finding::wrong(format!("SubNamespace {parent}/{name}"), text, hint))
-}
-
-/// The child of `name` that is above `parent`, or is `parent`.
-fn child_above<'a>(forest: &'a Forest, parent: &'a str, name: &str) -> Option<&'a str> {
-    let above = std::iter::successors(Some(parent), |it| forest.accurate_upstream(it).map(|it| &**it));
-    // Those above can be in a cycle.
-    above.take(forest.names().count()).find(|it| forest.accurate_parent(it).is_some_and(|it| **it == *name))
-}
-
-/// How to delete a `SubNamespace` without a namespace.
-fn deletion(parent: &str, name: &str) -> String {
-    format!("`kubectl delete subnamespaces.{GROUP} {name} -n {parent}` deletes it, and no namespace")
-}
-
-/// A `SubNamespace` whose namespace has still to be created, or to be deleted with it: both take a moment if nothing is wrong.
-fn unfinished(parent: &str, form: &SubNamespaceFact, forest: &Forest) -> Option<Finding> {
-    let name = &form.name;
-    let exists = forest.namespace_version(name).is_some();
-    let stays =
-        || forest.accurate_parent(name).is_some_and(|it| **it == *parent) && !forest.is_terminating(name);
-    let (text, hint) = match (form.terminating, exists) {
-        (false, false) => {
-            ("its namespace does not exist", format!("{NOT_CREATED} {}.", deletion(parent, name)))
-        }
-        (true, true) if stays() => (
-            "it is being deleted, but its namespace stays",
-            format!("{NOT_DELETED} If {name} is to stay, `kubectl accurate sub cut {name}` makes it a root."),
-        ),
-        _ => return None,
-    };
-    let subject = format!("SubNamespace {parent}/{name}");
-    forest.shared_settings().is_managed(parent).then(|| Finding::wrong(subject, text, hint))
-}
-
-/// What to do about a `SubNamespace` whose name another namespace has; `delete` says how to delete it.
-fn taken(
-    (parent, form): (&str, &SubNamespaceFact),
-    delete: &str,
-    (forest, forms): (&Forest, &[(forest::Name, SubNamespaceFact)]),
-) -> String {
-    let name = &form.name;
-    let above = forest.accurate_parent(name);
-    let (place, way) = match above {
-        Some(other) => (format!("has the parent {other}"), "move"),
-        None if forest.is_in_hnc(name) => ("is in a hierarchy of hnc.x-k8s.io".to_owned(), "graft"),
-        None => ("is no sub-namespace".to_owned(), "graft"),
-    };
-    // There are no sub-namespaces there any more, for example after a conversion.
-    if forest.is_in_hnc(parent) && !forest.is_in_accurate(parent) {
-        return format!(
-            "The namespace {name} {place}, and {parent} is in a hierarchy of hnc.x-k8s.io. {delete}."
-        );
-    }
-    // Nothing below a halted namespace can be changed.
-    if let Some(Frozen::Crossed(halted)) = frozen(forest, name) {
-        let way_out = reason(&Frozen::Crossed(halted.clone()), (name, None, false)).1;
-        return format!(
-            "The namespace {name} {place}; {halted} is halted, because it is in both hierarchies. {way_out}"
-        );
-    }
-    let own = forms.iter().find(|(namespace, it)| Some(namespace) == above && it.name == *name);
-    let first = if forest.is_in_hnc(name) {
-        "First remove its parent, children and anchors there; then "
-    } else if own.is_some_and(|(_, own)| (&own.labels, &own.annotations) != (&form.labels, &form.annotations))
-    {
-        "Its own SubNamespace has other labels or annotations, so delete this one first; then "
-    } else {
-        ""
-    };
-    format!(
-        "The namespace {name} {place}. {delete}. {first}`kubectl accurate sub {way} {name} {parent}` puts the namespace here, if your \
-         rights and its place allow it."
-    )
-}
-
-/// A move or a cut that is not finished.
-fn interrupted(name: &str, from: &str, parent: Option<&str>) -> Finding {
-    let command = parent.map_or_else(|| format!("cut {name}"), |parent| format!("move {name} {parent}"));
-    Finding::wrong(
-        format!("namespace {name}"),
-        format!(
-            "it was moved out of {from} by a command that was interrupted, so SubNamespace {from}/{name} may be left"
-        ),
-        format!("Finish it: `kubectl accurate sub {command}`."),
-    )
-}
-
 #[cfg(test)]
 mod tests {
-    use forest::accurate::{Stalled, SubNamespaceStatus};
+    use hns_api::accurate::labels::TYPE_TEMPLATE;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use k8s_openapi::jiff::Timestamp;
 
     use super::*;
     use crate::structure::tests::sketch;
 
-    fn said(finding: &Finding) -> String {
+    pub(super) fn said(finding: &Finding) -> String {
         format!("{}: {} {}", finding.subject, finding.text, finding.hint.as_deref().unwrap_or_default())
     }
 
@@ -364,6 +287,38 @@ mod tests {
     }
 
     #[test]
+    fn a_namespace_that_cannot_lead_is_replaced() {
+        let mut structure = sketch(&["r", "s", "t", "i", "h", "c < h", "end", "free", "n"]);
+        structure.namespaces.get_mut("end").unwrap().terminating = true;
+        let own =
+            [("r", TYPE, TYPE_ROOT), ("s", PARENT, "r"), ("t", TYPE, TYPE_TEMPLATE), ("i", TEMPLATE, "t")];
+        for (name, key, value) in own {
+            structure.namespaces.get_mut(name).unwrap().labels = [(key, value)].into_iter().collect();
+        }
+        let make =
+            |name: &str, kind: &str| format!("Make it one (`kubectl accurate ns set-type {name} {kind}`),");
+        let parent = "Give n another parent: `kubectl accurate sub move n PARENT`; or make it a root: `kubectl accurate sub cut n`.";
+        let template = "Give n another template: `kubectl accurate template set n TEMPLATE`; or remove it: `kubectl accurate template unset n`.";
+        let both = "Remove the parent of n: `kubectl label namespace n accurate.cybozu.com/parent- accurate.cybozu.com/template- ";
+        for (labels, wanted) in [
+            (vec![(PARENT, "free")], make("free", "root")),
+            (vec![(TEMPLATE, "free")], make("free", "template")),
+            (vec![(PARENT, "t")], parent.to_owned()),
+            (vec![(TEMPLATE, "r")], template.to_owned()),
+            (vec![(PARENT, "h")], parent.to_owned()),
+            (vec![(TEMPLATE, "h")], template.to_owned()),
+            (vec![(PARENT, "end")], parent.to_owned()),
+            (vec![(PARENT, "t"), (TEMPLATE, "free")], both.to_owned()),
+        ] {
+            structure.namespaces.get_mut("n").unwrap().labels = labels.iter().copied().collect();
+            let empty = Forest::unconfigured(std::sync::Arc::new(crate::structure::settings()));
+            let forest = structure.put_into(empty.with_accurate(std::sync::Arc::default()));
+            let hint = reason_in(&forest, "n", &frozen(&forest, "n").unwrap()).1;
+            assert!(hint.starts_with(&wanted), "{labels:?}: {hint}");
+        }
+    }
+
+    #[test]
     fn only_namespaces_of_accurates_trees_are_misplaced() {
         let mut structure = sketch(&["r", "h1", "h4 < h1"]);
         for (name, label) in [("r", (TYPE, TYPE_ROOT)), ("h1", (PARENT, "r"))] {
@@ -404,98 +359,5 @@ mod tests {
             let found = reason_in(&forest, name, &frozen(&forest, name).unwrap());
             assert_eq!(found, (why, hint.to_owned()));
         }
-    }
-
-    #[test]
-    fn below_a_halted_namespace_a_sub_namespace_in_conflict_waits_for_the_conversion() {
-        let mut structure = sketch(&["r", "p", "n < p"]);
-        structure.namespaces.get_mut("p").unwrap().labels = [(PARENT, "r")].into_iter().collect();
-        let empty = Forest::unconfigured(std::sync::Arc::new(crate::structure::settings()));
-        let forest = structure.put_into(empty.with_accurate(std::sync::Arc::default()));
-        let stalled = Stalled { reason: CONFLICT.into(), message: "m".into(), observed_generation: 1 };
-        let status = SubNamespaceStatus { stalled: Some(stalled), ..SubNamespaceStatus::default() };
-        let form = SubNamespaceFact { name: "n".into(), status, ..SubNamespaceFact::default() };
-        let text = said(&super::stalled("p", &form, (&forest, &[])).unwrap());
-        assert!(text.contains("convert ROOT --to hnc` was interrupted, run it again"), "{text}");
-        assert!(!text.contains("sub graft"), "{text}");
-    }
-
-    #[test]
-    fn a_namespace_is_created_and_deleted_with_its_sub_namespace() {
-        let settings = std::sync::Arc::new(forest::Settings::new("home", ["out"], ".*").unwrap());
-        let missing = "its namespace does not exist The controller has not created the namespace: its log";
-        let stays = "it is being deleted, but its namespace stays The controller has not deleted the namespace: its log";
-        for (namespace, label, [terminating, is_going], parent, wanted) in [
-            ("other", (PARENT, "p"), [false, false], "p", Some(missing)),
-            ("other", (PARENT, "p"), [false, false], "out", None),
-            ("other", (PARENT, "p"), [true, false], "p", None),
-            ("n", (PARENT, "p"), [false, false], "p", None),
-            ("n", (PARENT, "p"), [true, false], "p", Some(stays)),
-            ("n", (PARENT, "p"), [true, true], "p", None),
-            ("n", (PARENT, "q"), [true, false], "p", None),
-            ("n", (TEMPLATE, "p"), [true, false], "p", None),
-        ] {
-            let mut structure = sketch(&["p", "q", "out", namespace]);
-            let fact = structure.namespaces.get_mut(namespace).unwrap();
-            (fact.labels, fact.terminating) = ([label].into_iter().collect(), is_going);
-            let empty = Forest::unconfigured(settings.clone()).with_accurate(std::sync::Arc::default());
-            let form = SubNamespaceFact { name: "n".into(), terminating, ..SubNamespaceFact::default() };
-            let found = unfinished(parent, &form, &structure.put_into(empty)).map(|it| said(&it));
-            let is_so = match (&found, wanted) {
-                (Some(found), Some(wanted)) => found.starts_with(&format!("SubNamespace p/n: {wanted}")),
-                (found, wanted) => found.is_none() && wanted.is_none(),
-            };
-            assert!(is_so, "{namespace} {label:?} {terminating} {is_going} {parent}: {found:?}");
-        }
-    }
-
-    #[test]
-    fn a_stalled_sub_namespace_and_an_interrupted_move_name_the_command() {
-        let form = |reason: &str| {
-            let stalled = Stalled { reason: reason.into(), message: "m".into(), observed_generation: 1 };
-            let status = SubNamespaceStatus { stalled: Some(stalled), ..SubNamespaceStatus::default() };
-            SubNamespaceFact { name: "n".into(), status, ..SubNamespaceFact::default() }
-        };
-        let forest = Forest::unconfigured(std::sync::Arc::new(crate::structure::settings()));
-        let conflict = said(&stalled("p", &form(CONFLICT), (&forest, &[])).unwrap());
-        assert!(conflict.starts_with("SubNamespace p/n: m (Conflict)"), "{conflict}");
-        assert!(conflict.contains("kubectl accurate sub graft n p"), "{conflict}");
-        let other = said(&stalled("p", &form("InvalidParent"), (&forest, &[])).unwrap());
-        assert!(other.contains("kubectl delete") && !other.contains("sub move"), "{other}");
-        let mut structure = sketch(&["p", "q"]);
-        for (name, parent) in [("p", "q"), ("q", "n")] {
-            structure.namespaces.get_mut(name).unwrap().labels = [(PARENT, parent)].into_iter().collect();
-        }
-        let empty = Forest::unconfigured(std::sync::Arc::new(crate::structure::settings()));
-        let below = structure.put_into(empty.with_accurate(std::sync::Arc::default()));
-        let cycle = said(&stalled("p", &form("Cycle"), (&below, &[])).unwrap());
-        assert!(cycle.contains("Make q a root: `kubectl accurate sub cut q`."), "{cycle}");
-        let itself = said(&stalled("n", &form(CONFLICT), (&forest, &[])).unwrap());
-        assert!(itself.ends_with("-n n` deletes it, and no namespace."), "{itself}");
-        assert!(stalled("p", &SubNamespaceFact::default(), (&forest, &[])).is_none());
-        let settings = forest::Settings::new("home", ["n"], ".*").unwrap();
-        let excluding = Forest::unconfigured(std::sync::Arc::new(settings));
-        let excluded = said(&stalled("p", &form(CONFLICT), (&excluding, &[])).unwrap());
-        assert!(excluded.contains("include it again") && !excluded.contains("sub graft"), "{excluded}");
-        let mut structure = sketch(&["p", "a", "n", "h", "c < h"]);
-        structure.namespaces.get_mut("n").unwrap().labels = [(PARENT, "a")].into_iter().collect();
-        let empty = Forest::unconfigured(std::sync::Arc::new(crate::structure::settings()));
-        let forest = structure.put_into(empty.with_accurate(std::sync::Arc::default()));
-        let labelled = SubNamespaceFact { labels: [("team", "x")].into_iter().collect(), ..form(CONFLICT) };
-        let in_hnc = SubNamespaceFact { name: "c".into(), ..form(CONFLICT) };
-        for (form, own, wanted) in [
-            (&labelled, &labelled, "and no namespace. `kubectl accurate sub move n p` puts"),
-            (
-                &labelled,
-                &SubNamespaceFact { name: "n".into(), ..SubNamespaceFact::default() },
-                "first; then `kubectl accurate sub move n p` puts",
-            ),
-            (&in_hnc, &labelled, "anchors there; then `kubectl accurate sub graft c p` puts"),
-        ] {
-            let text = said(&stalled("p", form, (&forest, &[("a".into(), own.clone())])).unwrap());
-            assert!(text.contains(wanted), "{text}");
-        }
-        assert!(said(&interrupted("n", "a", Some("b"))).ends_with("`kubectl accurate sub move n b`."));
-        assert!(said(&interrupted("n", "a", None)).ends_with("`kubectl accurate sub cut n`."));
     }
 }

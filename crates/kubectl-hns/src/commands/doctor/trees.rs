@@ -7,7 +7,7 @@ use hns_api::conditions::{self, activities_halted};
 use k8s_openapi::api::core::v1::Namespace;
 
 use super::remedies::{adoption, for_all, former_ancestor, holding_parent, is_about_values, remedy, way_out};
-use super::{Finding, Level, anchors, copies, some};
+use super::{Finding, Level, anchors, copies, labels, some};
 use crate::Failure;
 use crate::lines::{count, printable};
 use crate::published;
@@ -39,6 +39,7 @@ pub(super) async fn check(session: &Session) -> Vec<Finding> {
     };
     let mut findings = check_structure(&structure, &settings, of_anchors.is_ok());
     findings.extend(of_anchors.unwrap_or_else(|note| vec![note]));
+    findings.extend(labels::check(session, &structure, &settings).await);
     if is_fine(&findings) {
         findings.push(fine(&structure, structure.namespaces.keys(), &settings));
     }

@@ -2,15 +2,19 @@
 
 use clap::Args;
 use forest::preview::Intent;
-use forest::{Forest, Name};
+use forest::{AnchorFact, Forest, Name};
+use hns_api::SubnamespaceAnchor;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::Planned;
 use crate::cluster_preview::{ClusterPreview, Decision, Document};
 use crate::commands::accurate::{plan as accurate_plan, refusals};
+use crate::commands::hierarchy::AllowingAncestor;
 use crate::commands::{delete, hierarchy};
+use crate::installation::is_definition_deleted;
 use crate::session::Session;
+use crate::structure::Structure;
 use crate::user_rights::Right;
 use crate::{Failure, structure};
 
@@ -58,28 +62,32 @@ pub(super) async fn plan(arguments: &Delete, session: &Session) -> Result<Planne
     let named = session.names_namespace.then_some(&*session.namespace);
     let cluster_preview = Box::pin(ClusterPreview::open_to_delete(session, named, name)).await?;
     let forest = cluster_preview.forest();
-    if forest.is_terminating(name) {
+    let structure = cluster_preview.structure();
+    // The forest does not know it of an excluded namespace.
+    if structure.is_terminating(name) {
         let change = vec![format!("The namespace {name} is being deleted already")];
         return Ok((change, cluster_preview.try_all(&[]).await?));
     }
     is_in(named, forest, name)?;
+    let holder = holder(&cluster_preview, named, name);
+    let stays =
+        holder.as_deref().and_then(|parent| delete::stays((parent, name), structure, forest.settings()));
+    if holder.as_deref().is_some_and(|parent| has_begun((parent, name), structure, stays.is_some()))
+        && !is_definition_deleted::<SubnamespaceAnchor>(session).await
+    {
+        let change = vec![format!("The subnamespace {name} is being deleted already")];
+        return Ok((change, cluster_preview.try_all(&[]).await?));
+    }
     let mut change = Vec::new();
     let mut intents = Vec::new();
+    // Where the namespace stays, those below it stay, too.
     if arguments.allow
+        && stays.is_none()
         && let Some(allow) = permission(session, name).await?
     {
         change.push(format!("Cascading deletion of {name} would be allowed"));
         intents.push(allow);
     }
-    // Of a namespace that cannot be read, the anchor alone says that it is a subnamespace.
-    let may_be_sub = forest.is_subnamespace(name) || cluster_preview.is_unreadable(name);
-    let is_read = cluster_preview.structure().namespaces.contains_key(name);
-    let holder = named.map(Name::from).filter(|parent| !is_read || forest.has_anchor(parent, name));
-    let above = || forest.parent(name).filter(|parent| may_be_sub && forest.has_anchor(parent, name));
-    let holder = holder.or_else(|| above().cloned());
-    let stays = holder
-        .as_deref()
-        .and_then(|parent| delete::stays((parent, name), cluster_preview.structure(), forest.settings()));
     let above = holder.clone().or_else(|| forest.parent(name).cloned()).unwrap_or_default();
     if let Some(parent) = holder {
         change.push(format!("The subnamespace anchor {name} in {parent} would be deleted"));
@@ -88,8 +96,8 @@ pub(super) async fn plan(arguments: &Delete, session: &Session) -> Result<Planne
         change.push(format!("The namespace {name} would be deleted"));
         intents.push(Intent::DeleteNamespace { name: name.into() });
     }
-    let hidden = delete::unread(cluster_preview.structure(), &above);
-    let note = below_accurate(cluster_preview.forest(), name);
+    let hidden = delete::unread(structure, &above);
+    let note = below_accurate(forest, name);
     let mut result = cluster_preview.try_all(&intents).await?;
     // What is refused has no effect.
     let is_refused = result.decisions.iter().any(Decision::is_refusal);
@@ -101,11 +109,32 @@ pub(super) async fn plan(arguments: &Delete, session: &Session) -> Result<Planne
     Ok((change, result))
 }
 
+/// The namespace whose anchor is deleted: the one that is named with -n, or the parent.
+fn holder(cluster_preview: &ClusterPreview<'_>, named: Option<&str>, name: &str) -> Option<Name> {
+    let forest = cluster_preview.forest();
+    // Of a namespace that cannot be read, the anchor alone says that it is a subnamespace.
+    let may_be_sub = forest.is_subnamespace(name) || cluster_preview.is_unreadable(name);
+    let is_read = cluster_preview.structure().namespaces.contains_key(name);
+    let holder = named.map(Name::from).filter(|parent| !is_read || forest.has_anchor(parent, name));
+    let above = || forest.parent(name).filter(|parent| may_be_sub && forest.has_anchor(parent, name));
+    holder.or_else(|| above().cloned())
+}
+
+/// Whether the anchor is being deleted, and its namespace, unless that `stays`, with it. The controller keeps trying.
+fn has_begun((parent, name): (&str, &str), structure: &Structure, stays: bool) -> bool {
+    let is_going =
+        |(of, anchor): &(Name, AnchorFact)| **of == *parent && *anchor.name == *name && anchor.terminating;
+    !stays && structure.anchors.iter().any(is_going)
+}
+
 /// The change that allows cascading deletion, unless it is allowed already, here or above.
 async fn permission(session: &Session, name: &str) -> Result<Option<Intent>, Failure> {
     let present = hierarchy::spec(&hierarchy::read(session, name).await?);
     let is_allowed = present.allows_cascading_deletion
-        || hierarchy::allowing_ancestor(session, name, present.parent.clone()).await.is_some();
+        || matches!(
+            hierarchy::allowing_ancestor(session, name, present.parent.clone()).await,
+            AllowingAncestor::AllowedBy(_)
+        );
     Ok((!is_allowed).then(|| Intent::SetHierarchy {
         namespace: name.into(),
         parent: present.parent.as_deref().map(Name::from),
@@ -117,7 +146,7 @@ async fn permission(session: &Session, name: &str) -> Result<Option<Intent>, Fai
 /// `SubNamespace`.
 fn below_accurate(forest: &Forest, name: &str) -> Option<String> {
     let parent = forest.accurate_parent(name)?;
-    forest.has_sub_namespace(parent, name).then(|| delete::of_accurate(name, parent))
+    forest.has_sub_namespace(parent, name).then(|| delete::of_accurate((parent, name), forest.settings()))
 }
 
 /// Fails as `delete` does if the namespace that was named with -n is not the parent of this subnamespace.
@@ -136,6 +165,7 @@ fn is_in(named: Option<&str>, forest: &Forest, name: &str) -> Result<(), Failure
 mod tests {
     use std::sync::Arc;
 
+    use forest::Settings;
     use forest::accurate::{Fact, SubNamespaceFact};
     use hns_api::accurate::labels::PARENT;
     use hns_api::annotations;
@@ -172,21 +202,48 @@ mod tests {
     }
 
     #[test]
+    fn a_deletion_that_the_controller_has_begun_is_not_planned() {
+        let mut structure = sketch(&["p", "[s] n < p"]);
+        for (holder, terminating, stays, wanted) in [
+            ("p", true, false, true),
+            ("p", true, true, false),
+            ("p", false, false, false),
+            ("other", true, false, false),
+        ] {
+            let anchor = AnchorFact { name: "n".into(), terminating, ..AnchorFact::default() };
+            structure.anchors = vec![(holder.into(), anchor)];
+            assert_eq!(has_begun(("p", "n"), &structure, stays), wanted, "{holder} {terminating} {stays}");
+        }
+        structure.namespaces.get_mut("n").unwrap().terminating = true;
+        let settings = Settings::new("home", ["n"], ".*").unwrap();
+        let is_known = structure.forest_under(Arc::new(settings)).is_terminating("n");
+        assert_eq!((structure.is_terminating("n"), is_known), (true, false), "an excluded namespace");
+    }
+
+    #[test]
     fn a_sub_namespace_of_accurate_is_deleted_by_another_command() {
         let mut structure = sketch(&["shop", "w4"]);
         let namespace = structure.namespaces.get_mut("w4").unwrap();
         namespace.labels = [(PARENT, "shop")].into_iter().collect();
         let empty = || Forest::unconfigured(Arc::new(structure::settings()));
+        let settings = Settings::new("home", ["shop"], ".*").unwrap();
         let with_label = || structure.put_into(empty().with_accurate(Arc::default()));
-        let mut with_form = with_label();
-        let form = SubNamespaceFact { name: "w4".into(), ..SubNamespaceFact::default() };
-        with_form.apply(Fact::SubNamespaces(vec![("shop".into(), form)]));
-        for (forest, noted) in
-            [(with_form, true), (with_label(), false), (structure.put_into(empty()), false)]
-        {
+        let excluding = Forest::unconfigured(Arc::new(settings)).with_accurate(Arc::default());
+        let with_form = |mut forest: Forest| {
+            let form = SubNamespaceFact { name: "w4".into(), ..SubNamespaceFact::default() };
+            forest.apply(Fact::SubNamespaces(vec![("shop".into(), form)]));
+            forest
+        };
+        let command = "`kubectl accurate sub delete w4` deletes";
+        for (forest, wanted) in [
+            (with_form(with_label()), Some("it.")),
+            (with_form(structure.put_into(excluding)), Some("only the SubNamespace;")),
+            (with_label(), None),
+            (structure.put_into(empty()), None),
+        ] {
             let note = below_accurate(&forest, "w4");
-            let command = "`kubectl accurate sub delete w4`";
-            assert_eq!(note.is_some_and(|it| it.contains(command)), noted);
+            let is_right = |note: &str| wanted.is_some_and(|it| note.contains(&format!("{command} {it}")));
+            assert_eq!(note.as_deref().map(is_right), wanted.map(|_| true), "{note:?}");
             assert_eq!(below_accurate(&forest, "shop"), None);
         }
     }

@@ -180,12 +180,12 @@ fn the_root_decides_which_names_are_allowed() {
     let policy = |root: &str, matches: &str| NamingPolicy::new(root, matches).unwrap();
     let naming_policies = vec![
         policy("^app-(?P<team>.*)", "^app-${team}-.+"),
-        policy("^broken", "("),
+        policy("^broken-(.*)", "x{$1}"),
         policy("^pair-(?P<one>.)-(?P<two>.)$", "^$one-$two-"),
         policy("^pair", "z$"),
     ];
     let settings = Settings { naming_policies, ..settings() };
-    let forest = draw_with(settings, "app-a root, app-a-b ^app-a, free root, broken root, pair-x-y root");
+    let forest = draw_with(settings, "app-a root, app-a-b ^app-a, free root, broken-a root, pair-x-y root");
     for (place, wanted) in [
         ("app-a/app-a-c", "ok"),
         ("app-a-b/app-a-c", "ok"),
@@ -205,9 +205,12 @@ fn the_root_decides_which_names_are_allowed() {
     ] {
         assert_eq!(create(&forest, place), wanted, "{place}");
     }
+    let broken = create(&forest, "broken-a/a");
     assert!(
-        create(&forest, "broken/a").starts_with("500: the naming policy root=^broken match=( cannot be used")
+        broken.starts_with("500: the naming policy root=^broken-(.*) match=x{$1} cannot be used"),
+        "{broken}"
     );
+    assert!(broken.ends_with("correct accurate.config.namingPolicies in the settings"), "{broken}");
 }
 
 /// Otherwise who creates one of a foreign name and deletes it again and again would hold up what concerns that namespace.

@@ -3,11 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use forest::accurate::Fact as AccurateFact;
+use forest::accurate::why::{Frozen, frozen};
 use forest::{
     EdgeKind, Fact, Forest, HierarchyFact, Hop, Kind, KindSettings, Mode, Name, NamespaceFact, ObjectFact,
     exclusion, hnc,
 };
-use hns_api::accurate::labels::{CREATED_BY, CREATED_BY_ACCURATE, TYPE, TYPE_ROOT, TYPE_TEMPLATE};
+use hns_api::accurate::labels::{
+    CREATED_BY, CREATED_BY_ACCURATE, PARENT, TEMPLATE, TYPE, TYPE_ROOT, TYPE_TEMPLATE,
+};
 use hns_api::names::HIERARCHY_CONFIGURATION;
 use hns_cluster::api::Api;
 use hns_cluster::api_object::ApiObject;
@@ -15,6 +18,7 @@ use hns_cluster::feed::api_resource;
 use hns_cluster::ingest;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::ListParams;
 
 use super::super::place;
 use crate::Failure;
@@ -60,10 +64,24 @@ impl Chain<'_> {
             following = self.forest.accurate_upstream(&name).cloned();
         }
         with_children(&mut facts, &mut hierarchies);
-        self.forest.apply(Fact::Namespaces(facts));
+        self.forest.apply(Fact::Namespaces(facts.clone()));
         self.forest.apply(Fact::Hnc(hnc::Fact::Hierarchies(hierarchies)));
         self.forest.apply(AccurateFact::SubNamespaces(Vec::new()));
+        if let Some(Frozen::NotLeading(kind, above)) = frozen(&self.forest, start) {
+            facts.extend(self.dependent(kind, &above).await);
+            self.forest.apply(Fact::Namespaces(facts));
+        }
         Ok(())
+    }
+
+    /// Those that name a namespace in the label of the other kind, as far as the user may list them: they may keep it from getting another
+    /// type.
+    async fn dependent(&self, kind: EdgeKind, above: &str) -> Vec<NamespaceFact> {
+        let label = if kind == EdgeKind::Parent { TEMPLATE } else { PARENT };
+        let params = ListParams::default().labels(&format!("{label}={above}"));
+        let found = self.session.list_metadata(&self.session.all::<Namespace>(), &params).await;
+        let facts = found.unwrap_or_default().into_iter().map(|it| ingest::namespace(&it.metadata));
+        facts.filter(|it| !self.path.contains(&it.name)).collect()
     }
 
     /// A namespace that the user may not read: that the labels of the one below name it is all that is known.

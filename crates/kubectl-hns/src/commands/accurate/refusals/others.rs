@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use forest::{EdgeKind, Settings};
 use hns_api::accurate::SubNamespace;
 use hns_api::accurate::conditions::STALLED;
-use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE_TEMPLATE};
+use hns_api::accurate::labels::{PARENT, TEMPLATE};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::ListParams;
@@ -35,20 +35,15 @@ pub(in crate::commands) async fn despite_children(session: &Session, name: &str)
 
 /// The same; `cascades` says whether the settings allow cascading deletion.
 pub(in crate::commands) async fn before_deletion(session: &Session, name: &str, cascades: bool) -> String {
-    let forms = session.within::<SubNamespace>(name);
-    let forms = async || -> Names {
-        let found = session.list(&forms, &ListParams::default()).await.ok()?;
-        Some(found.into_iter().filter(|it| !is_stalled(it)).map(|it| named(it.metadata)).collect())
-    };
     let (children, forms, instances, place, settings) = futures::join!(
         named_in(session, PARENT, name),
-        forms(),
+        forms_in(session, name),
         named_in(session, TEMPLATE, name),
         place::read(session, name),
         Box::pin(labels::settings(session))
     );
     let [children, forms, instances] = [children, forms, instances].map(|it| managed(it, settings.as_ref()));
-    let is_no_template = place.is_ok_and(|it| it.kind.as_deref() != Some(TYPE_TEMPLATE));
+    let is_no_template = place.is_ok_and(|it| !it.leads(EdgeKind::Template));
     let instances = instances.or(is_no_template.then(BTreeMap::new));
     without_others(name, [&children, &forms], &instances, Some(cascades))
 }
@@ -57,7 +52,10 @@ pub(in crate::commands) async fn before_deletion(session: &Session, name: &str, 
 pub(super) async fn before_change(session: &Session, kind: EdgeKind, name: &str) -> String {
     let none = Some(BTreeMap::new());
     let (children, instances) = match kind {
-        EdgeKind::Parent => (named_in(session, PARENT, name).await, none),
+        EdgeKind::Parent => match named_in(session, PARENT, name).await {
+            None => (forms_in(session, name).await, none),
+            children => (children, none),
+        },
         EdgeKind::Template => (none, named_in(session, TEMPLATE, name).await),
     };
     let settings = labels::settings(session).await;
@@ -70,6 +68,13 @@ async fn named_in(session: &Session, label: &str, name: &str) -> Names {
     let params = ListParams::default().labels(&format!("{label}={name}"));
     let found = session.list_metadata(&session.all::<Namespace>(), &params).await.ok()?;
     Some(found.into_iter().map(|it| named(it.metadata)).collect())
+}
+
+/// The `SubNamespaces` in this namespace that have a namespace, or create one.
+async fn forms_in(session: &Session, name: &str) -> Names {
+    let forms = session.within::<SubNamespace>(name);
+    let found = session.list(&forms, &ListParams::default()).await.ok()?;
+    Some(found.into_iter().filter(|it| !is_stalled(it)).map(|it| named(it.metadata)).collect())
 }
 
 fn named(metadata: ObjectMeta) -> (String, bool) {
@@ -105,7 +110,9 @@ fn without_others(
         (ending, " If you have deleted them, try again when they are gone.")
     };
     let unset = "First remove their template: `kubectl accurate template unset INSTANCE`.";
-    let hidden = |what: &str, how: &str| format!("You may not list the {what} of {name}. {how}");
+    let hidden = |what: &str, how: &str| {
+        format!("You may not list namespaces, so the {what} of {name} are not known. {how}")
+    };
     let line = |what: &str, names: &[&str], how: &str| {
         (!names.is_empty()).then(|| format!("{what}: {}. {how}", names.join(", ")))
     };
@@ -191,14 +198,21 @@ mod tests {
                 ],
             ),
             (none.clone(), none.clone(), &names(&["c"]), vec![format!("Instances of n: c. {unset}")]),
-            (None, none.clone(), &none, vec![format!("You may not list the sub-namespaces of n. {some}")]),
+            (
+                None,
+                none.clone(),
+                &none,
+                vec![format!(
+                    "You may not list namespaces, so the sub-namespaces of n are not known. {some}"
+                )],
+            ),
             (
                 None,
                 None,
                 &hidden,
                 vec![
-                    format!("You may not list the sub-namespaces of n. {some}"),
-                    format!("You may not list the instances of n. {unset}"),
+                    format!("You may not list namespaces, so the sub-namespaces of n are not known. {some}"),
+                    format!("You may not list namespaces, so the instances of n are not known. {unset}"),
                 ],
             ),
         ] {
@@ -222,7 +236,11 @@ mod tests {
             ),
             (names("a", true), none.clone(), "Sub-namespaces of n that are being deleted: a. Try again"),
             (none.clone(), names("i", false), "Instances of n: i. First remove their template: "),
-            (none, None, "You may not list the instances of n. First remove their template: "),
+            (
+                none,
+                None,
+                "You may not list namespaces, so the instances of n are not known. First remove their template: ",
+            ),
         ] {
             let found = without_others("n", [&children, &None], &instances, None);
             assert!(found.starts_with(wanted) && !found.contains("eleted as well"), "{found}");
@@ -255,7 +273,7 @@ mod tests {
             (
                 None,
                 None,
-                "You may not list the sub-namespaces of n. Those with a SubNamespace are deleted as well.",
+                "You may not list namespaces, so the sub-namespaces of n are not known. Those with a SubNamespace are deleted as well.",
             ),
         ] {
             let found = without_others("n", [&children, &forms], &names(&[]), Some(true));
