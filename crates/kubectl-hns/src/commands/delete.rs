@@ -18,11 +18,11 @@ use tokio::time::{Instant, sleep};
 use self::consequences::Consequences;
 pub(super) use self::consequences::{stays, unread};
 use self::messages::{
-    above_in_accurate, allowed_above, by_label_only, could_not, elsewhere, held, is_about_children, is_going,
+    above_in_accurate, allowed_above, could_not, elsewhere, held, is_about_children, is_going,
     nothing_deleted, with_children, with_state, without_namespace,
 };
 pub(super) use self::messages::{despite_children, names_permission, of_accurate, of_another};
-use super::accurate::refusals;
+use super::accurate::sub::way_to_delete;
 use super::hierarchy::{self, AllowingAncestor, Edit};
 use super::{describe, set};
 use crate::failure::{Done, Problem};
@@ -292,9 +292,9 @@ impl Deletion<'_> {
             && let Ok(None) =
                 session.call(session.within::<SubNamespace>(above).get_metadata_opt(child)).await
         {
-            let cascades = refusals::cascades(session).await;
-            let others = Box::pin(refusals::before_deletion(session, child, cascades)).await;
-            return by_label_only((above, child), &others, cascades);
+            let is =
+                format!("{child} is a sub-namespace of {above} in Accurate's hierarchy, by its label only");
+            return way_to_delete(session, &is, child).await;
         }
         let (settings, _) = published::settings(session).await;
         elsewhere((self.parent, child), found, &settings)

@@ -197,10 +197,9 @@ async fn move_to(arguments: &relocation::Move, session: &Session) -> Result<Chan
     let mut change = Change { namespaces: vec![name.clone(), to.clone(), from.clone()], ..Change::default() };
     if from == *to {
         change.lines.push(format!("The parent of {name} is already {to}; unchanged"));
-        let is_marked = relocation::is_marked_in_vain(&place);
-        change
-            .lines
-            .extend(is_marked.then(|| format!("The annotation {MOVED_FROM} of {name} would be removed")));
+        let note =
+            || format!("the annotation {MOVED_FROM}, which a command has left on {name}, would be removed");
+        change.notes.extend(relocation::is_marked_in_vain(&place).then(note));
     } else {
         let (spec, original) = relocation::forms_to_move(arguments, session, &from).await?;
         relocation::refuse_to_release(&settings, name, original.as_ref())?;
@@ -282,7 +281,19 @@ pub(in crate::commands) fn orphaned(
     let exists = |name: &Name| forest.namespace_version(name).is_some() && !forest.is_terminating(name);
     let staying = forest.names().filter(|it| exists(it) && !gone.contains(it));
     let orphans = staying.filter_map(|name| Some((name, parent(name)?)));
-    orphans.map(|(name, parent)| stays(forest, (parent, name), had_form(parent, name))).collect()
+    let orphans = orphans.map(|(name, parent)| stays(forest, (parent, name), had_form(parent, name)));
+    let forms = outcome.sub_namespaces.iter().filter(|it| it.after.is_none() && gone.contains(&it.parent));
+    orphans.chain(forms.filter_map(|it| excluded(forest, (&it.parent, &it.child)))).collect()
+}
+
+/// The same of an excluded namespace whose `SubNamespace` is deleted. The forest has it below no parent.
+fn excluded(forest: &Forest, (parent, name): (&Name, &Name)) -> Option<String> {
+    let why = forest.shared_settings().unmanaged(name)?;
+    forest.namespace_version(name)?;
+    Some(format!(
+        "{name} {why}, so it is not deleted with SubNamespace {parent}/{name}; if it is below {parent}, it loses its parent. To prevent \
+         that, first include {name} again in the settings of hns"
+    ))
 }
 
 /// Why a namespace stays below a deleted parent; `had_form` says whether it has a `SubNamespace` there.
@@ -431,6 +442,9 @@ mod tests {
                 structure.put_into(Forest::unconfigured(settings.clone()).with_accurate(Arc::default()));
             let found = stays(&forest, (&parent.into(), &"n".into()), had_form);
             assert!(found.starts_with(wanted), "{found}");
+            let form = |name: &str| excluded(&forest, (&"n".into(), &name.into()));
+            assert!(form("out").is_some_and(|it| it.contains("so it is not deleted with SubNamespace n/out")));
+            assert_eq!([form("p"), form("gone")], [None, None]);
         }
     }
 }

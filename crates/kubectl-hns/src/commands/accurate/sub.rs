@@ -208,7 +208,7 @@ async fn with_forms(failure: Failure, session: &Session, name: &str) -> Failure 
 }
 
 /// How to delete a namespace without a `SubNamespace`; `is` says what it is.
-async fn way_to_delete(session: &Session, is: &str, name: &str) -> String {
+pub(in crate::commands) async fn way_to_delete(session: &Session, is: &str, name: &str) -> String {
     let cascades = refusals::cascades(session).await;
     without_form(is, name, &Box::pin(refusals::before_deletion(session, name, cascades)).await, cascades)
 }

@@ -108,18 +108,6 @@ pub(in crate::commands) fn of_accurate((parent, child): (&str, &str), settings: 
     }
 }
 
-/// How to delete a sub-namespace of Accurate's API without a `SubNamespace`; `others` says what becomes of the namespaces below it, if
-/// there are any, or what to do about them first.
-pub(super) fn by_label_only((parent, child): (&str, &str), others: &str, cascades: bool) -> String {
-    let is = format!("{child} is a sub-namespace of {parent} in Accurate's hierarchy, by its label only");
-    let command = format!("`kubectl delete namespace {child}` deletes it.");
-    match others {
-        "" => format!("{is}: {command}"),
-        _ if cascades => format!("{is}: {command}\n{others}"),
-        _ => format!("{is}.\n{others}\nThen {command}"),
-    }
-}
-
 pub(in crate::commands) fn of_another(child: &str, holder: &str) -> String {
     format!("{child} is a subnamespace of {holder}: use -n {holder}.")
 }
@@ -226,20 +214,6 @@ mod tests {
                 place.1
             );
             assert_eq!(text.contains(&only), place != ("p", "n"), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_sub_namespace_by_label_only_is_deleted_after_those_below_it() {
-        let is = "n is a sub-namespace of p in Accurate's hierarchy, by its label only";
-        let command = "`kubectl delete namespace n` deletes it.";
-        for (others, cascades, wanted) in [
-            ("", false, format!("{is}: {command}")),
-            ("", true, format!("{is}: {command}")),
-            ("They are deleted as well.", true, format!("{is}: {command}\nThey are deleted as well.")),
-            ("Delete them first.", false, format!("{is}.\nDelete them first.\nThen {command}")),
-        ] {
-            assert_eq!(by_label_only(("p", "n"), others, cascades), wanted);
         }
     }
 
