@@ -43,11 +43,13 @@ pub(crate) async fn note(session: &Session, namespace: &NamespaceFact, command: 
 pub(crate) async fn note_on_some(
     session: &Session,
     mut namespaces: impl Iterator<Item = &NamespaceFact>,
+    command: &str,
 ) -> Option<String> {
     let labelled = namespaces.find(|it| is_labelled(|key| it.labels.get(key)))?;
     is_in(session, |key| labelled.labels.get(key)).await.then(|| {
-        "some of these namespaces are in a hierarchy of Accurate, which is not shown here: see `kubectl accurate list`"
-            .to_owned()
+        format!(
+            "some of these namespaces are in a hierarchy of Accurate, which is not shown here: see `kubectl {command}`"
+        )
     })
 }
 

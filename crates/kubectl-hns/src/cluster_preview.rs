@@ -8,6 +8,7 @@ mod awaited;
 mod decisions;
 mod document;
 mod dry_run;
+mod halted;
 mod notes;
 mod objects;
 mod present;
@@ -26,7 +27,8 @@ use serde_json::Value;
 pub(crate) use self::anchors::add_unlisted;
 pub(crate) use self::decisions::Decision;
 pub(crate) use self::document::Document;
-use self::notes::{below_deleted, counted, limited_below, released, uncounted, unknown};
+use self::halted::{halt, halted_unread};
+use self::notes::{below_deleted, counted, limited, limited_below, released, uncounted, unknown};
 use self::present::Present;
 pub(crate) use self::present::is_deletion;
 
@@ -157,7 +159,7 @@ impl<'a> ClusterPreview<'a> {
         );
         let (mut structure, configured) = (structure?, configured?);
         let knows_settings = settings_note.is_none();
-        let is_halted = structure.has_halted_tree();
+        let is_halted = structure.has_halted_tree() || !halted_unread(&structure).is_empty();
         let is_meant = |it: &&KindSettings| {
             let is_it =
                 |(group, resource): &(&str, &str)| it.kind.group == *group && it.kind.resource == *resource;
@@ -190,8 +192,14 @@ impl<'a> ClusterPreview<'a> {
         let is_unreadable = |name: &&Name| !structure.namespaces.contains_key(*name);
         let unreadable = within.iter().filter(is_unreadable).cloned().collect();
         let all = Selection::All(&kinds);
+        let halted = halted_unread(&structure);
         let seen = (structure, forest);
-        let loaded = Box::pin(load(session, seen, &configured, all, &within)).await?;
+        let mut loaded = Box::pin(load(session, seen, &configured, all, &within)).await?;
+        for name in &halted {
+            for fact in halt(&loaded.forest, &loaded.structure, name) {
+                loaded.forest.apply(fact);
+            }
+        }
         // What cannot be listed is noted where the preview needs it.
         if loaded.structure.is_whole {
             notes.extend(loaded.structure.notes.iter().cloned());
@@ -202,6 +210,9 @@ impl<'a> ClusterPreview<'a> {
         let id_of = |kind: &Kind| loaded.forest.kind_named(&kind.group, &kind.kind);
         let whole = kinds.iter().filter_map(id_of).collect();
         let preview = Preview::new(loaded.forest);
+        if loaded.lacks_quotas {
+            lacking.push("list hierarchicalresourcequotas and resourcequotas in all namespaces".into());
+        }
         let (hidden, read) = (Vec::new(), BTreeSet::new());
         Ok(Self {
             session,
@@ -266,7 +277,7 @@ impl<'a> ClusterPreview<'a> {
         let present = Present::of(&self.preview, &self.unreadable, &below);
         self.preview.mark();
         let moving: BTreeSet<&Name> = intents.iter().filter_map(moves).collect();
-        let limited: Vec<_> = moving.into_iter().map(|it| (it, self.forest().quotas_over(it))).collect();
+        let moved: Vec<_> = moving.into_iter().map(|it| (it, self.forest().quotas_over(it))).collect();
         let below = limited_below(self.forest(), intents);
         let mut decisions = self.change_until_refused(intents, first).await?;
         self.name_what_is_hidden(&mut decisions);
@@ -289,7 +300,12 @@ impl<'a> ClusterPreview<'a> {
         let over = |(name, before): &(&Name, Vec<_>)| {
             uncounted(name, before, &preview.forest().quotas_over(name), &outcome)
         };
-        notes.extend(limited.iter().filter_map(over));
+        notes.extend(moved.iter().filter_map(over));
+        let created = |intent: &Intent| match intent {
+            Intent::CreateAnchor { child, .. } => limited(child, &preview.forest().quotas_over(child)),
+            _ => None,
+        };
+        notes.extend(intents.iter().filter_map(created));
         notes.extend(released(&below, preview.forest(), &outcome));
         notes.extend(counted(preview.forest(), &outcome));
         // These notes are about the effects, and without a change there are none.

@@ -196,7 +196,13 @@ mod tests {
         };
         let facts: Vec<ObjectFact> = roles.iter().map(fact).collect();
         forest.apply(Fact::Objects(id, facts));
-        Objects(Loaded { forest, structure: sketch(lines), unread: BTreeMap::new(), notes: Vec::new() })
+        Objects(Loaded {
+            forest,
+            structure: sketch(lines),
+            unread: BTreeMap::new(),
+            lacks_quotas: false,
+            notes: Vec::new(),
+        })
     }
 
     fn wrong(objects: &Objects, namespaces: &[&str]) -> Vec<(String, Option<String>)> {

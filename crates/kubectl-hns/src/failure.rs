@@ -36,6 +36,9 @@ pub(crate) const CONVERT: &str = "To take a whole tree of Accurate, with its cop
 /// What is said of a server whose certificate is refused.
 const UNTRUSTED: &str = "has a certificate that is not trusted";
 
+/// The end of the hint where a right is lacking in a namespace that may not exist.
+const CHECK_NAME: &str = " Check the name, too: the answer is the same for a namespace that does not exist.";
+
 /// The result of a command that prints its own output.
 pub(crate) type Done = Result<(), Failure>;
 
@@ -52,6 +55,11 @@ impl Failure {
     pub(crate) fn and_hint(self, line: &str) -> Self {
         let hint = self.hint.as_ref().map_or_else(|| line.to_owned(), |hint| format!("{hint}\n{line}"));
         self.with_hint(hint)
+    }
+
+    /// The failure of a request about a namespace that is known to exist.
+    pub(crate) fn where_it_exists(self) -> Self {
+        Self { hint: self.hint.map(|it| it.replace(CHECK_NAME, "")), ..self }
     }
 
     /// The failure of a command that has changed something already, and goes on from there if it is run again.
@@ -135,13 +143,6 @@ impl Problem {
         matches!(self, Self::Refused(status) if status.message.contains("admission webhook"))
     }
 
-    /// Whether an admission webhook refused the request because of the user's rights. HNC's code is 401; a setting makes it 403.
-    fn lacks_authority(&self) -> bool {
-        let is_about_rights = |text: &str| text.contains(" is not authorized to ");
-        matches!(self, Self::Refused(status) if self.is_denied()
-            && (status.code == 401 || (status.code == 403 && is_about_rights(&status.message))))
-    }
-
     /// Whether the object was changed after it was read.
     pub(crate) fn is_stale(&self) -> bool {
         matches!(self, Self::Refused(status)
@@ -200,16 +201,12 @@ impl Problem {
             _ if self.is_temporary() && self.to_string().contains("CustomResourceDefinition") => {
                 "`kubectl hns doctor` says which definition is missing."
             }
-            // The denial says what to do.
-            Self::Refused(status) if status.message.contains("accurate.config.namingPolicies") => {
-                return None;
-            }
             _ if self.is_temporary() => TEMPORARY,
             Self::Refused(status) if status.message.contains("already exists") => {
                 "Choose another name, or show the existing namespace with `kubectl hns describe`."
             }
-            // HNC refuses with 401 as well, which reads like a failed login.
-            Self::Refused(_) if self.lacks_authority() => {
+            // HNC refuses with 401 as well, which kubectl's text calls a failed login. A setting makes it 403.
+            Self::Refused(status) if status.code == 401 && self.is_denied() => {
                 "You are logged in, but you may not make this change of the hierarchy. It needs an administrator at least of the \
                  namespaces that the reason names."
             }
@@ -252,11 +249,7 @@ fn lacking_right(refusal: &str) -> String {
         None if is_of_cluster => String::new(),
         None => " -n NAMESPACE".to_owned(),
     };
-    let check = if namespace.is_some() && is_unread {
-        " Check the name, too: the answer is the same for a namespace that does not exist."
-    } else {
-        ""
-    };
+    let check = if namespace.is_some() && is_unread { CHECK_NAME } else { "" };
     format!(
         "You lack this right; `kubectl auth can-i --list{place}`, with the same --as and --context, shows your rights. An administrator \
          of the {giver} can give it to you.{check}"

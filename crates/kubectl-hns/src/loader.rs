@@ -56,6 +56,8 @@ pub(crate) struct Loaded {
     pub(crate) structure: Structure,
     /// By kind, the namespaces whose objects could not be read, except namespaces that were not requested.
     pub(crate) unread: BTreeMap<KindId, BTreeSet<Name>>,
+    /// Whether hierarchical quotas could not be read.
+    pub(crate) lacks_quotas: bool,
     /// What could not be read, as notes for the user.
     pub(crate) notes: Vec<String>,
 }
@@ -77,7 +79,7 @@ pub(crate) async fn load(
     forest.apply(Fact::Kinds(kinds.clone()));
     forest.apply(Fact::Hnc(hnc::Fact::TreeLimits(configured.resolution.limits.clone())));
     let notes = structure.notes.clone();
-    let mut loaded = Loaded { forest, structure, unread: BTreeMap::new(), notes };
+    let mut loaded = Loaded { forest, structure, unread: BTreeMap::new(), lacks_quotas: false, notes };
     let mut unlisted = Vec::new();
     for KindSettings { kind, mode, .. } in &kinds {
         let name = match selection {
@@ -194,6 +196,7 @@ impl Loaded {
                 let note = "you may not list hierarchicalresourcequotas and resourcequotas in the whole cluster; hierarchical \
                             quotas are not considered";
                 self.notes.push(note.to_owned());
+                self.lacks_quotas = true;
                 for stream in Stream::QUOTAS {
                     self.forest.apply(Fact::StreamLost(stream, note.into()));
                 }

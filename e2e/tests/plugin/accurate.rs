@@ -165,7 +165,7 @@ secrets a in b-sub: copy of b-root (mode update)
         (
             "own",
             "conflict",
-            "it is not a copy, so it is kept, and the one in b-root is not copied\n  To do: rename",
+            "it is not a copy, so it is kept, and the one in b-root is not copied\n  To do: Rename",
         ),
         (
             "plain",

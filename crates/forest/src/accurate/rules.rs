@@ -8,13 +8,17 @@ pub mod sub_namespace;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
+
 use super::keys;
 use crate::core::denial::Denial;
 use crate::core::name::Name;
 use crate::core::stream::Stream;
+use crate::core::tree::{EdgeKind, Id};
 use crate::core::verdict::{Answers, Check, NamespacedRight, Question, first_refused, unreliable};
 use crate::dialects::Forest;
 use crate::hnc;
+use crate::hnc::words::listed;
 
 /// 503 while the streams of the structure are incomplete.
 fn structure_is_known(forest: &Forest) -> Check {
@@ -42,6 +46,28 @@ fn can_be_deleted(forest: &Forest, name: &str) -> Check {
              kubectl accurate sub cut {kept}"
         )))
     })
+}
+
+/// 403 if a sub-namespace that would be deleted with this namespace is the template of others: it stays while they name it, and so do all
+/// above it.
+fn no_template_goes_along(forest: &Forest, name: &str) -> Check {
+    let mut along: Vec<Id> = forest.id(name).into_iter().collect();
+    let mut seen: BTreeSet<Id> = along.iter().copied().collect();
+    while let Some(above) = along.pop() {
+        let next = || forest.tree.next_hops(above).iter().copied();
+        let is_instance = |it: &Id| forest.tree.hop(*it).is_some_and(|edge| edge.kind == EdgeKind::Template);
+        let instances: BTreeSet<&Name> = next().filter(is_instance).map(|it| forest.name(it)).collect();
+        let template = forest.name(above);
+        if **template != *name && !instances.is_empty() {
+            return Err(forbidden(format!(
+                "namespace {template:?} would have to be deleted, too, but it is the template of {}; remove their template first: kubectl \
+                 accurate template unset INSTANCE",
+                listed(&instances)
+            )));
+        }
+        along.extend(next().filter(|it| forest.own_sub_namespace(*it).is_some() && seen.insert(*it)));
+    }
+    Ok(())
 }
 
 /// The right that shows that a user decides about sub-namespaces of a namespace.

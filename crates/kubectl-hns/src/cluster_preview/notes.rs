@@ -36,14 +36,26 @@ pub(super) fn uncounted(
     outcome: &Outcome,
 ) -> Option<String> {
     let is_new = |quota: &&Quota| !is_known(quota, outcome) && !has(before, quota);
-    let quotas: Vec<String> =
-        after.iter().filter(is_new).map(|(at, name, _)| format!("{at}/{name}")).collect();
-    (!quotas.is_empty()).then(|| {
-        format!(
-            "{namespace} would come under the hierarchical quotas {}; what it uses already is counted only then, and may exceed them",
-            quotas.join(", ")
-        )
-    })
+    let (quotas, them) = named(after.iter().filter(is_new))?;
+    Some(format!(
+        "{namespace} would come under {quotas}; what it uses already is counted only then, and may exceed {them}"
+    ))
+}
+
+/// A note about the quotas that limit a new namespace.
+pub(super) fn limited(namespace: &str, quotas: &[Quota]) -> Option<String> {
+    let (quotas, _) = named(quotas.iter())?;
+    Some(format!("{namespace} would be limited by {quotas}"))
+}
+
+/// The quotas, if there are any, and their pronoun.
+fn named<'a>(quotas: impl Iterator<Item = &'a Quota>) -> Option<(String, &'static str)> {
+    let quotas: Vec<String> = quotas.map(|(at, name, _)| format!("{at}/{name}")).collect();
+    match &*quotas {
+        [] => None,
+        [one] => Some((format!("the hierarchical quota {one}"), "it")),
+        all => Some((format!("the hierarchical quotas {}", all.join(", ")), "them")),
+    }
 }
 
 /// The namespaces below the one that is to be deleted.
@@ -120,7 +132,10 @@ mod tests {
         };
         let outcome = Outcome { quotas: vec![known], ..Outcome::default() };
         let note = uncounted("n", &before, &after, &outcome).unwrap();
-        assert!(note.starts_with("n would come under the hierarchical quotas a/q; what it uses"), "{note}");
+        assert!(note.starts_with("n would come under the hierarchical quota a/q; what it uses"), "{note}");
+        let two = limited("n", &after[..2]).unwrap();
+        assert_eq!(two, "n would be limited by the hierarchical quotas r/q, a/q");
+        assert_eq!(limited("n", &[]), None);
         assert_eq!(uncounted("n", &after, &before, &outcome), None);
     }
 

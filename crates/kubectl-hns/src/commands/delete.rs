@@ -19,7 +19,7 @@ use self::consequences::Consequences;
 pub(super) use self::consequences::{stays, unread};
 use self::messages::{
     above_in_accurate, allowed_above, could_not, elsewhere, held, is_about_children, is_going,
-    nothing_deleted, with_children, with_state, without_namespace,
+    nothing_deleted, top_in_accurate, with_children, with_state, without_namespace,
 };
 pub(super) use self::messages::{despite_children, names_permission, of_accurate, of_another};
 use super::accurate::sub::way_to_delete;
@@ -288,7 +288,9 @@ impl Deletion<'_> {
     /// Where the child is instead, if the parent has no anchor for it; `found` is its namespace, if it exists.
     async fn elsewhere(&self, found: Option<&ObjectMeta>) -> String {
         let Self { session, child, .. } = self;
-        if let Some(above) = found.and_then(above_in_accurate)
+        let (settings, accurate, _) = published::both_settings(session).await;
+        let in_accurate = found.filter(|_| accurate.is_some());
+        if let Some(above) = in_accurate.and_then(above_in_accurate)
             && let Ok(None) =
                 session.call(session.within::<SubNamespace>(above).get_metadata_opt(child)).await
         {
@@ -296,8 +298,10 @@ impl Deletion<'_> {
                 format!("{child} is a sub-namespace of {above} in Accurate's hierarchy, by its label only");
             return way_to_delete(session, &is, child).await;
         }
-        let (settings, _) = published::settings(session).await;
-        elsewhere((self.parent, child), found, &settings)
+        if let Some(is) = in_accurate.and_then(|it| top_in_accurate(child, it, &settings)) {
+            return way_to_delete(session, &is, child).await;
+        }
+        elsewhere((self.parent, child), found, (&settings, accurate.is_some()))
     }
 
     /// Fails if the anchor cannot be deleted once cascading deletion is allowed, before anything is written. Returns whether it can be

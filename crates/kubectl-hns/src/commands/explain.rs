@@ -115,7 +115,7 @@ pub(crate) async fn run(
         explanation.annotations = annotations(session, &object_states, explanation).await;
         let structure = &object_states.loaded.structure;
         if let Some(top) = explanation.ancestors.first()
-            && !explanation.ancestors_unknown
+            && structure.is_whole
             && !structure.namespaces.contains_key(&**top)
         {
             notes.push(format!("namespace {top}, which is above {namespace}, does not exist"));

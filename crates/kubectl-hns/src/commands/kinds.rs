@@ -4,7 +4,7 @@ use std::fmt;
 
 use clap::{Args, ValueEnum};
 use forest::Kind;
-use forest::configuration::{Entry, Served};
+use forest::configuration::{Entry, Fault, Served};
 use hns_api::HNCConfiguration;
 use hns_api::labels::INHERITED_FROM;
 use hns_api::names::HNC_CONFIGURATION as NAME;
@@ -144,7 +144,7 @@ impl Target {
     /// The entries with this mode for the resource.
     ///
     /// # Errors
-    /// The change is dangerous and not forced.
+    /// The change is dangerous and not forced, or adds a resource that the API server does not serve.
     pub(super) fn set(
         &self,
         mut entries: Vec<Value>,
@@ -164,11 +164,25 @@ impl Target {
             is_present = true;
         }
         if !is_present {
+            self.is_served()?;
             let mut entry = json!({});
             self.write(&mut entry, mode);
             entries.push(entry);
         }
         Ok(entries)
+    }
+
+    /// Fails if the API server serves no such resource, as far as it says what it serves.
+    fn is_served(&self) -> Result<(), Failure> {
+        let entry = Entry { resource: self.resource.clone(), group: self.group.clone(), ..Entry::default() };
+        match self.served.named(&entry) {
+            Err((Fault::NotFound, _)) if !self.served.kinds.is_empty() => {
+                let text = format!("Error: the API server serves no resource {}", self.full_name());
+                Err(Failure::new(text)
+                    .with_hint("`kubectl api-resources --namespaced` lists those that it serves."))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn write(&self, entry: &mut Value, mode: Mode) {
@@ -230,17 +244,17 @@ pub(super) enum Tense {
 
 /// `None` means that the number of copies is not known.
 fn unprotected(copies: Option<usize>, tense: Tense) -> Option<String> {
-    let (subject, stay, them) = match copies {
+    let (subject, stay, they_are, them) = match copies {
         Some(0) => return None,
-        Some(1) => ("1 existing copy".to_owned(), "stays, and is", "it"),
-        Some(count) => (format!("{count} existing copies"), "stay, and are", "them"),
-        None if tense == Tense::Planned => ("Existing copies".to_owned(), "stay, and are", "them"),
-        None => ("existing copies".to_owned(), "stay, and are", "them"),
+        Some(1) => ("1 existing copy".to_owned(), "stays", "it is", "it"),
+        Some(count) => (format!("{count} existing copies"), "stay", "they are", "them"),
+        None if tense == Tense::Planned => ("Existing copies".to_owned(), "stay", "they are", "them"),
+        None => ("existing copies".to_owned(), "stay", "they are", "them"),
     };
     let (stay, can) = match tense {
         Tense::Planned => ("would stay and would no longer be".to_owned(), "could"),
         // The API server enforces a changed policy some seconds after it is written.
-        Tense::Made => (format!("{stay} within seconds no longer"), "can"),
+        Tense::Made => (format!("{stay}; in a few seconds {they_are} no longer"), "can"),
     };
     Some(format!("{subject} {stay} protected: every user with the RBAC right {can} change or delete {them}"))
 }
@@ -396,14 +410,14 @@ mod tests {
                 Some(1),
                 Tense::Made,
                 Some(
-                    "1 existing copy stays, and is within seconds no longer protected: every user with the RBAC right can change or delete it",
+                    "1 existing copy stays; in a few seconds it is no longer protected: every user with the RBAC right can change or delete it",
                 ),
             ),
             (
                 Some(2),
                 Tense::Made,
                 Some(
-                    "2 existing copies stay, and are within seconds no longer protected: every user with the RBAC right can change or delete them",
+                    "2 existing copies stay; in a few seconds they are no longer protected: every user with the RBAC right can change or delete them",
                 ),
             ),
             (
@@ -415,6 +429,24 @@ mod tests {
             ),
         ] {
             assert_eq!(unprotected(copies, tense).as_deref(), wanted);
+        }
+    }
+
+    #[test]
+    fn no_entry_is_added_for_a_resource_that_is_not_served() {
+        let of = |resource: &str| vec![json!({ "resource": resource })];
+        let unknown = Served::default();
+        let in_doubt = Served { unavailable: ["x.io".into()].into(), ..served() };
+        for (served, entries, is_possible) in [
+            (served(), Vec::new(), false),
+            (served(), of("secrets"), false),
+            (served(), of("nonsense"), true),
+            (unknown, Vec::new(), true),
+            (in_doubt, Vec::new(), true),
+        ] {
+            let result = Target::among(served, "", "nonsense").unwrap().set(entries, Mode::Ignore, false);
+            let wanted = (!is_possible).then_some("Error: the API server serves no resource nonsense");
+            assert_eq!(result.err().map(|it| it.text).as_deref(), wanted);
         }
     }
 

@@ -56,22 +56,40 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
         let what = (&placement, &*steps);
         relocation::confirm(session, terminal, what, (&heading, arguments.yes)).await?;
         perform_all(session, terminal, (&placement, &steps), &arguments.wait).await?;
-        terminal.line(&format!("Moved {name} below {to}"));
+        terminal.line(&done(&placement, to));
     }
     if arguments.wait.is_wanted() {
-        wait_for_arrival(arguments, !steps.is_empty(), session, terminal).await?;
+        let has_moved = !steps.is_empty() && !is_below(&placement, to);
+        wait_for_arrival(arguments, has_moved, session, terminal).await?;
     }
     Ok(())
 }
 
+/// Whether the namespace is below `to` already, so that only anchors can be wrong.
+fn is_below(Placement { subnamespace_of, parent, .. }: &Placement, to: &str) -> bool {
+    [subnamespace_of, parent].iter().all(|it| it.as_deref() == Some(to))
+}
+
 fn heading(placement: &Placement, to: &str) -> String {
     let Placement { name, subnamespace_of, parent, .. } = placement;
+    if is_below(placement, to) {
+        return format!("{name} is below {to} already; correcting its subnamespace anchors:");
+    }
     let is = match (subnamespace_of, parent) {
         (Some(of), _) => format!("a subnamespace of {of}"),
         (None, Some(parent)) => format!("a child of {parent}"),
         (None, None) => "a root".into(),
     };
     format!("Moving {name}, {is}, below {to}:")
+}
+
+/// The line after the last step.
+fn done(placement: &Placement, to: &str) -> String {
+    let name = &placement.name;
+    if is_below(placement, to) {
+        return format!("The subnamespace anchors of {name} are correct now");
+    }
+    format!("Moved {name} below {to}")
 }
 
 /// Reports a refusal before the first write, not in the middle of the move.
@@ -146,6 +164,25 @@ fn moved(name: &str, kept: usize, knows_copies: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_namespace_that_stays_where_it_is_is_not_moved() {
+        for (of, parent, begins, ends) in [
+            (Some("o"), Some("o"), "Moving n, a subnamespace of o,", "Moved n below p"),
+            (Some("p"), Some("o"), "Moving n, a subnamespace of p,", "Moved n below p"),
+            (Some("p"), None, "Moving n, a subnamespace of p,", "Moved n below p"),
+            (Some("p"), Some("p"), "n is below p already; correcting", "The subnamespace anchors of n are"),
+            (None, Some("o"), "Moving n, a child of o,", "Moved n below p"),
+            (None, None, "Moving n, a root,", "Moved n below p"),
+        ] {
+            let [subnamespace_of, parent] = [of, parent].map(|it| it.map(str::to_owned));
+            let mut placement = Placement::default();
+            (placement.name, placement.subnamespace_of, placement.parent) =
+                ("n".to_owned(), subnamespace_of, parent);
+            let (heading, done) = (heading(&placement, "p"), done(&placement, "p"));
+            assert!(heading.starts_with(begins) && done.starts_with(ends), "{heading} {done}");
+        }
+    }
 
     #[test]
     fn the_end_of_a_move_claims_no_copies_where_objects_are_kept() {

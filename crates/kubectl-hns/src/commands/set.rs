@@ -145,11 +145,11 @@ async fn change(
     session: &Session,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
-    if let Some(parent) = &outcome.edit.parent
-        && let Some(warning) = user_rights::lost_with(session, name, parent.name()).await
-    {
-        terminal.warn(&warning);
-    }
+    // Afterwards, the rights to read this may be lost.
+    let lost = match &outcome.edit.parent {
+        Some(parent) => user_rights::lost_with(session, name, parent.name()).await,
+        None => None,
+    };
     if let Err(problem) = hierarchy::write(session, name, object, &outcome.edit, false).await {
         let failure = could_not(name, &problem);
         let is_about_parent = outcome.edit.parent.is_some() && problem.is_refusal();
@@ -157,6 +157,9 @@ async fn change(
         return Err(Failure { hint: hint.or(failure.hint), ..failure });
     }
     terminal.line(&updated(name, outcome.changes));
+    if let Some(warning) = lost {
+        terminal.warn(&warning);
+    }
     Ok(())
 }
 

@@ -26,7 +26,7 @@ const NAMED: usize = 20;
 
 /// Draw the hierarchy below namespaces.
 ///
-/// [s] marks subnamespaces. A number in parentheses refers to a condition below the drawing; a number in brackets refers
+/// As in HNC, [s] marks subnamespaces, except those at the top of the drawing. A number in parentheses refers to a condition below the drawing; a number in brackets refers
 /// to a reason. [excluded] marks namespaces that the settings of the installation exclude, [external] those
 /// whose place another tool manages, [terminating] those that are being deleted. With -A, the trees start at
 /// namespaces that have no parent, whose parent does not exist, or that are in a cycle. If you may not list namespaces and
@@ -189,7 +189,8 @@ async fn read(
         tree.exclude(&settings);
     }
     for root in named.iter().filter_map(|it| structure.namespaces.get(&**it)) {
-        notes.extend(accurate_trees::note(session, root, "accurate list").await);
+        let shown_by = shown_by(structure.is_whole, &root.name);
+        notes.extend(accurate_trees::note(session, root, &shown_by).await);
     }
     if let Some(selector) = &arguments.selector {
         let matching = matching(selector, session).await?;
@@ -205,9 +206,15 @@ async fn read(
     }
     if arguments.is_all() {
         let drawn = trees.iter().flat_map(Node::all).filter_map(|it| structure.namespaces.get(&*it.name));
-        notes.extend(accurate_trees::note_on_some(session, drawn).await);
+        let shown_by = shown_by(structure.is_whole, "NAMESPACE");
+        notes.extend(accurate_trees::note_on_some(session, drawn, &shown_by).await);
     }
     Ok((trees, notes))
+}
+
+/// What shows the place of the namespace in Accurate's hierarchy: `accurate list` reads all namespaces.
+fn shown_by(is_whole: bool, name: &str) -> String {
+    if is_whole { "accurate list".to_owned() } else { format!("accurate namespace describe {name}") }
 }
 
 /// A note if of some namespaces it is not known whether they are subnamespaces.
@@ -272,6 +279,13 @@ pub(super) fn drawn(trees: &[Node], form: Option<Form>, terminal: &Terminal) -> 
 mod tests {
     use super::*;
     use crate::structure::tests::sketch;
+
+    #[test]
+    fn who_may_not_list_namespaces_is_told_of_another_command() {
+        for (is_whole, wanted) in [(true, "accurate list"), (false, "accurate namespace describe n")] {
+            assert_eq!(shown_by(is_whole, "n"), wanted);
+        }
+    }
 
     #[test]
     fn what_may_be_a_subnamespace_is_noted() {

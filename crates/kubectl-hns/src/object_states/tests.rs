@@ -40,7 +40,8 @@ pub(crate) fn object_states(lines: &[&str], roles: &[(&str, &str, &str)]) -> Obj
         ingest::object(&kind, &structure::settings(), metadata, Some(Map::new()))
     };
     forest.apply(Fact::Objects(id, roles.iter().map(fact).collect()));
-    let loaded = Loaded { forest, structure, unread: BTreeMap::new(), notes: Vec::new() };
+    let loaded =
+        Loaded { forest, structure, unread: BTreeMap::new(), lacks_quotas: false, notes: Vec::new() };
     ObjectStates::new(kind, "r".into(), loaded, &configured)
 }
 

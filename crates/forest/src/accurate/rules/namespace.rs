@@ -8,7 +8,7 @@
 use super::sub_namespace::has_waiting;
 use super::{
     can_be_deleted, forbidden, has_rights, hncs_structure_is_known, is_admin, may_create_below,
-    may_delete_below, next_consent, next_leave_their_tree, structure_is_known,
+    may_delete_below, next_consent, next_leave_their_tree, no_template_goes_along, structure_is_known,
 };
 use crate::accurate::keys;
 use crate::accurate::place::Labelled;
@@ -376,7 +376,7 @@ impl<'a> Review<'a> {
         if has_next(EdgeKind::Template) || (!cascades && has_children()) {
             return Err(forbidden("child namespaces exist"));
         }
-        Ok(())
+        no_template_goes_along(self.forest, &self.request.name)
     }
 }
 

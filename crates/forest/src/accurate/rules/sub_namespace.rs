@@ -10,7 +10,7 @@
 use super::namespace::{has_next, not_in_hnc};
 use super::{
     can_be_deleted, forbidden, has_rights, hncs_structure_is_known, is_admin, may_delete_below, next_consent,
-    next_leave_their_tree, structure_is_known,
+    next_leave_their_tree, no_template_goes_along, structure_is_known,
 };
 use crate::accurate::SubNamespaceFact;
 use crate::accurate::keys;
@@ -230,11 +230,10 @@ impl Review<'_> {
             match policy.judge(root, name) {
                 Fit::Fits => {}
                 Fit::Broken(why) => {
-                    return Err(Denial::internal(format!(
+                    return Err(forbidden(format!(
                         "the naming policy {policy} cannot be used for root {root:?}: {why}; an administrator must correct \
                          accurate.config.namingPolicies in the settings"
-                    ))
-                    .into());
+                    )));
                 }
                 Fit::Misfits => {
                     return Err(forbidden(format!(
@@ -281,6 +280,10 @@ impl Review<'_> {
         {
             return Err(forbidden("child namespaces exist"));
         }
-        Ok(())
+        if forest.is_terminating(&self.request.namespace) {
+            Ok(())
+        } else {
+            no_template_goes_along(forest, name)
+        }
     }
 }

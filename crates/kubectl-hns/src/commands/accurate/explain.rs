@@ -122,7 +122,9 @@ fn explanation(
         None => judged(forest, path, bound, key.as_ref(), (kind, name)),
     };
     if is_misspelled(found(&namespace)) {
-        why = format!("{why}; {}", misspelled(&namespace));
+        why = format!(
+            "its annotation {PROPAGATE} is neither create nor update, so it is not copied further; {why}"
+        );
     }
     if let Some(template) = idle_template(forest, &namespace).filter(|_| frozen(forest, &namespace).is_none())
     {
@@ -203,7 +205,7 @@ fn judged(
         }
         let resource = kind.group_resource();
         let why = format!("{resource} are not propagated: `watches` in the settings does not name them");
-        let advice = "add the kind to accurate.config.watches, and give the controller its rights";
+        let advice = "Add the kind to accurate.config.watches, and give the controller its rights.";
         return (state, why, Some(advice.to_owned()));
     }
     let (Some(key), Some(above)) = (key, above.first()) else {
@@ -218,7 +220,7 @@ fn judged(
     let (state, why, advice) = below((above, &named), (here, there(forest, above, key)), next);
     if let Some(bound) = bound.get(namespace) {
         if next == Next::Conflict {
-            return (state, why, Some("rename or delete one of the two".to_owned()));
+            return (state, why, Some("Rename or delete one of the two.".to_owned()));
         }
         return (state, format!("it is never propagated, because {bound}"), None);
     }
@@ -248,7 +250,7 @@ fn alone(forest: &Forest, (namespace, here): (&Name, There<'_>), (kind, name): (
     if let Some(parent) = forest.parent(namespace) {
         let why = format!("{why} in Accurate's hierarchy; it is a child of {parent} in that of hnc.x-k8s.io");
         let (resource, name) = (kind.group_resource(), printable(name));
-        let advice = format!("`kubectl hns explain {resource}/{name} -n {namespace}` explains it there");
+        let advice = format!("`kubectl hns explain {resource}/{name} -n {namespace}` explains it there.");
         return (state, after_once(here, &why), Some(advice));
     }
     let is_own = here.is_something() && here.from().is_none();
@@ -267,17 +269,17 @@ fn roleless((namespace, above, named): (&str, &str, &str), name: &str, role: The
     if !role.is_something() {
         return (
             format!("{why}, which is not there"),
-            format!("create Role {name} in {above}, with the annotation {PROPAGATE}=update"),
+            format!("Create Role {name} in {above}, with the annotation {PROPAGATE}=update."),
         );
     }
     if role.mode().is_none() {
         let advice =
-            format!("`kubectl annotate role {name} -n {above} {PROPAGATE}=update` has the Role copied, too");
+            format!("`kubectl annotate role {name} -n {above} {PROPAGATE}=update` has the Role copied, too.");
         return (format!("{why}, which has no annotation {PROPAGATE}"), advice);
     }
     (
         format!("{why}, which is not the same here"),
-        format!("`kubectl accurate explain roles/{name} -n {namespace}` says why"),
+        format!("`kubectl accurate explain roles/{name} -n {namespace}` says why."),
     )
 }
 
@@ -294,15 +296,14 @@ fn below((above, named): (&Name, &str), (here, source): (There<'_>, There<'_>), 
                 Some(once) => format!("{once}; the one in {above} is not copied"),
                 None => format!("it is not a copy, so it is kept, and the one in {above} is not copied"),
             };
-            let mut advice = format!(
-                "rename or delete one of the two, or set the annotation {FROM}={above} of the one that is kept to have it replaced"
+            let also = format!(
+                "; the annotation {PROPAGATE}=update would have it replaced, too, unless you remove its label \
+                 {CREATED_BY}={CREATED_BY_ACCURATE}"
             );
-            if here.is_only_labelled() {
-                advice = format!(
-                    "{advice}; the annotation {PROPAGATE}=update would have it replaced, too, unless you remove its label \
-                     {CREATED_BY}={CREATED_BY_ACCURATE}"
-                );
-            }
+            let also = if here.is_only_labelled() { &*also } else { "" };
+            let advice = format!(
+                "Rename or delete one of the two, or set the annotation {FROM}={above} of the one that is kept to have it replaced{also}."
+            );
             return ("conflict".to_owned(), why, Some(advice));
         }
         Next::Written if !is_here => {

@@ -82,7 +82,7 @@ async fn create(
 }
 
 /// Deletes the `SubNamespace` after the controller has recorded that the namespace does not belong to it: otherwise the namespace
-/// could be deleted with it. With a `uid`, another one of that name stays, and the result is false.
+/// could be deleted with it. With a `uid`, another one of that name stays. Returns whether it was deleted, which it is not if it is gone.
 pub(in crate::commands) async fn release(
     (session, terminal): (&Session, &Terminal),
     parent: &str,
@@ -104,7 +104,7 @@ async fn delete(
     let mut deadline = Instant::now() + PATIENCE;
     let mut way_out = None;
     loop {
-        let Some(form) = get(session, parent, name).await? else { return Ok(true) };
+        let Some(form) = get(session, parent, name).await? else { return Ok(false) };
         if uid.is_some_and(|uid| form.metadata.uid.as_deref() != Some(uid)) {
             return Ok(false);
         }

@@ -167,6 +167,16 @@ pub(super) async fn change(
     mode: Mode,
     next: impl Fn(Place) -> Result<Place, Failure>,
 ) -> Result<bool, Failure> {
+    attempt(session, name, mode, next).await?.map_err(|problem| unchanged(name, &problem))
+}
+
+/// The same. The inner error is the problem of the request.
+pub(super) async fn attempt(
+    session: &Session,
+    name: &str,
+    mode: Mode,
+    next: impl Fn(Place) -> Result<Place, Failure>,
+) -> Result<Result<bool, Problem>, Failure> {
     let params = PostParams { dry_run: mode == Mode::DryRun, ..PostParams::default() };
     let edit = |namespace: &mut DynamicObject| {
         let present = Place::of(&namespace.metadata);
@@ -180,13 +190,15 @@ pub(super) async fn change(
         problem.is_stale() && attempts > 0
     };
     let api = relocation::namespaces(session);
-    let changed = optimistic::change((session, &api), (name, &params), edit, again).await?;
-    changed.map_err(|problem| {
-        if problem.is_not_found() {
-            return unreadable(name, &problem);
-        }
-        failed(format_args!("namespace {name} cannot be changed"), &problem)
-    })
+    optimistic::change((session, &api), (name, &params), edit, again).await
+}
+
+/// The failure of a change.
+pub(super) fn unchanged(name: &str, problem: &Problem) -> Failure {
+    if problem.is_not_found() {
+        return unreadable(name, problem);
+    }
+    failed(format_args!("namespace {name} cannot be changed"), problem)
 }
 
 pub(super) fn unreadable(name: &str, problem: &Problem) -> Failure {

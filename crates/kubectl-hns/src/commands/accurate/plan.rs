@@ -11,7 +11,7 @@ use hns_api::accurate::labels::TYPE_ROOT;
 use hns_api::accurate::{SubNamespace, SubNamespaceSpec};
 use k8s_openapi::api::core::v1::Namespace as Object;
 
-use super::place::{self, Mode, Place};
+use super::place::{self, Mode, Original, Place};
 use super::refusals::Request;
 use super::{describe, forms, labels, refusals, relocation, sub};
 use crate::cluster_preview::{ClusterPreview, Decision, Document};
@@ -197,9 +197,7 @@ async fn move_to(arguments: &relocation::Move, session: &Session) -> Result<Chan
     let mut change = Change { namespaces: vec![name.clone(), to.clone(), from.clone()], ..Change::default() };
     if from == *to {
         change.lines.push(format!("The parent of {name} is already {to}; unchanged"));
-        let note =
-            || format!("the annotation {MOVED_FROM}, which a command has left on {name}, would be removed");
-        change.notes.extend(relocation::is_marked_in_vain(&place).then(note));
+        change.notes.extend(relocation::is_marked_in_vain(&place).then(|| unmarked(name)));
     } else {
         let (spec, original) = relocation::forms_to_move(arguments, session, &from).await?;
         relocation::refuse_to_release(&settings, name, original.as_ref())?;
@@ -209,8 +207,24 @@ async fn move_to(arguments: &relocation::Move, session: &Session) -> Result<Chan
         change.intents.extend(spec.map(|spec| created(to, name, &spec)));
         change.intents.extend(original.map(|original| deleted(&original.namespace, name)));
     }
-    change.intents.extend(earlier.map(|earlier| deleted(&earlier.namespace, name)));
+    change.intents.extend(left_over(session, name, earlier).await?);
     Ok(change)
+}
+
+/// The deletion of the `SubNamespace` that an interrupted command left, if it is still there.
+async fn left_over(
+    session: &Session,
+    name: &str,
+    earlier: Option<&Original>,
+) -> Result<Option<Intent>, Failure> {
+    let Some(Original { namespace, uid }) = earlier else { return Ok(None) };
+    let found = forms::get(session, namespace, name).await?;
+    let is_it = found.is_some_and(|it| it.metadata.uid.as_ref() == Some(uid));
+    Ok(is_it.then(|| deleted(namespace, name)))
+}
+
+fn unmarked(name: &str) -> String {
+    format!("the annotation {MOVED_FROM}, which a command has left on {name}, would be removed")
 }
 
 async fn graft(arguments: &relocation::Graft, session: &Session) -> Result<Change, Failure> {
@@ -220,7 +234,7 @@ async fn graft(arguments: &relocation::Graft, session: &Session) -> Result<Chang
     let exists = forms::get(session, to, name).await?.is_some();
     let earlier = relocation::unfinished(&place, Some(to));
     relocation::refuse_to_release(&settings, name, earlier)?;
-    let earlier = earlier.map(|earlier| deleted(&earlier.namespace, name));
+    let earlier = left_over(session, name, earlier).await?;
     let form = (!exists).then(|| created(to, name, &SubNamespaceSpec::default()));
     let labels = labelled(name, &place, &next);
     let line = if labels.is_none() && form.is_none() {
@@ -241,13 +255,14 @@ async fn cut(arguments: &relocation::Cut, session: &Session) -> Result<Change, F
     let (place, settings) = relocation::to_move(session, name).await?;
     let earlier = relocation::unfinished(&place, None);
     relocation::refuse_to_release(&settings, name, earlier)?;
-    let line = match earlier {
-        Some(earlier) if place.parent.is_none() && place.kind.as_deref() != Some(TYPE_ROOT) => {
+    let left = left_over(session, name, earlier).await?;
+    let line = match (earlier, &left) {
+        (Some(_), None) if place.parent.is_none() => format!("{name} is no sub-namespace; unchanged"),
+        (Some(earlier), Some(_)) if place.parent.is_none() && place.kind.as_deref() != Some(TYPE_ROOT) => {
             would_be_deleted(&earlier.namespace, name)
         }
         _ => format!("{name} would be a root namespace"),
     };
-    let earlier = earlier.map(|earlier| deleted(&earlier.namespace, name));
     let mut change = Change { namespaces: vec![name.clone()], lines: vec![line], ..Change::default() };
     if let Some(from) = &place.parent {
         let original = relocation::original(from, forms::get(session, from, name).await?.as_ref());
@@ -259,7 +274,8 @@ async fn cut(arguments: &relocation::Cut, session: &Session) -> Result<Change, F
     } else if earlier.is_none() {
         return Err(relocation::not_to_cut(&place, name));
     }
-    change.intents.extend(earlier);
+    change.notes.extend((earlier.is_some() && left.is_none()).then(|| unmarked(name)));
+    change.intents.extend(left);
     Ok(change)
 }
 
@@ -274,14 +290,10 @@ pub(in crate::commands) fn orphaned(
     let gone: BTreeSet<&Name> = changes.filter(|it| is_gone(it.after.as_ref())).map(|it| &it.name).collect();
     let parent =
         |name: &Name| forest.accurate_parent(name).filter(|it| gone.contains(it) && !unread.contains(*it));
-    let had_form = |parent: &Name, name: &Name| {
-        let mut forms = outcome.sub_namespaces.iter();
-        forms.any(|it| it.before.is_some() && (&it.parent, &it.child) == (parent, name))
-    };
     let exists = |name: &Name| forest.namespace_version(name).is_some() && !forest.is_terminating(name);
     let staying = forest.names().filter(|it| exists(it) && !gone.contains(it));
     let orphans = staying.filter_map(|name| Some((name, parent(name)?)));
-    let orphans = orphans.map(|(name, parent)| stays(forest, (parent, name), had_form(parent, name)));
+    let orphans = orphans.map(|(name, parent)| stays(forest, (parent, name)));
     let forms = outcome.sub_namespaces.iter().filter(|it| it.after.is_none() && gone.contains(&it.parent));
     orphans.chain(forms.filter_map(|it| excluded(forest, (&it.parent, &it.child)))).collect()
 }
@@ -296,22 +308,11 @@ fn excluded(forest: &Forest, (parent, name): (&Name, &Name)) -> Option<String> {
     ))
 }
 
-/// Why a namespace stays below a deleted parent; `had_form` says whether it has a `SubNamespace` there.
-fn stays(forest: &Forest, (parent, name): (&Name, &Name), had_form: bool) -> String {
+/// Why a namespace stays below a deleted parent.
+fn stays(forest: &Forest, (parent, name): (&Name, &Name)) -> String {
     if let Some(why) = forest.shared_settings().unmanaged(parent) {
         return format!(
             "{parent} {why}, so {name} stays below the missing parent {parent}; first include {parent} again in the settings of hns"
-        );
-    }
-    let is_instance = |it: &&Name| {
-        forest.accurate_upstream(it) == Some(name) && forest.accurate_edge(it) == Some(EdgeKind::Template)
-    };
-    let instances: Vec<&str> = forest.names().filter(is_instance).map(|it| &**it).collect();
-    if had_form && !instances.is_empty() {
-        return format!(
-            "{name} has instances: {}. It is not deleted while they name it as their template, and the deletion of {parent} waits for it; \
-             first remove their template: `kubectl accurate template unset INSTANCE`",
-            instances.join(", ")
         );
     }
     format!(
@@ -371,7 +372,7 @@ mod tests {
     use forest::accurate::{Fact, Settings, SubNamespaceFact};
     use forest::preview::Preview;
     use forest::rules::User;
-    use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE};
+    use hns_api::accurate::labels::{PARENT, TYPE};
 
     use super::*;
     use crate::structure;
@@ -420,30 +421,21 @@ mod tests {
     #[test]
     fn why_a_namespace_stays_below_a_deleted_parent_is_said() {
         let settings = Arc::new(forest::Settings::new("home", ["out"], ".*").unwrap());
-        for (parent, instance, had_form, wanted) in [
-            ("p", "other", false, "n has no SubNamespace, so it stays below the missing parent p;"),
-            ("p", "i", true, "n has instances: i. It is not deleted while they name it as their template,"),
-            (
-                "out",
-                "i",
-                true,
-                "out is excluded by excludedNamespaces in the settings of hns, so n stays below",
-            ),
+        for (parent, wanted) in [
+            ("p", "n has no SubNamespace, so it stays below the missing parent p;"),
+            ("out", "out is excluded by excludedNamespaces in the settings of hns, so n stays below"),
         ] {
-            let mut structure = sketch(&["p", "out", "n", instance]);
-            let mut label = |name: &str, pair: (&str, &str)| {
-                structure.namespaces.get_mut(name).unwrap().labels = [pair].into_iter().collect();
-            };
-            label("n", (PARENT, parent));
-            if had_form {
-                label(instance, (TEMPLATE, "n"));
-            }
+            let mut structure = sketch(&["p", "out", "n"]);
+            let labels = [(PARENT, parent)].into_iter().collect();
+            structure.namespaces.get_mut("n").unwrap().labels = labels;
             let forest =
                 structure.put_into(Forest::unconfigured(settings.clone()).with_accurate(Arc::default()));
-            let found = stays(&forest, (&parent.into(), &"n".into()), had_form);
+            let found = stays(&forest, (&parent.into(), &"n".into()));
             assert!(found.starts_with(wanted), "{found}");
             let form = |name: &str| excluded(&forest, (&"n".into(), &name.into()));
-            assert!(form("out").is_some_and(|it| it.contains("so it is not deleted with SubNamespace n/out")));
+            assert!(
+                form("out").is_some_and(|it| it.contains("so it is not deleted with SubNamespace n/out"))
+            );
             assert_eq!([form("p"), form("gone")], [None, None]);
         }
     }

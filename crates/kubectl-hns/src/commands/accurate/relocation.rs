@@ -15,7 +15,7 @@ use hns_api::accurate::{GROUP, SubNamespace, SubNamespaceSpec};
 use super::place::{self, Mode, Original, Place};
 use super::refusals::{self, Request};
 use super::{forms, labels, no_sub_namespace};
-use crate::failure::Done;
+use crate::failure::{Done, Problem};
 use crate::session::Session;
 use crate::user_rights::{self, Right};
 use crate::{Failure, Terminal, published};
@@ -67,18 +67,11 @@ pub(crate) async fn move_to(arguments: &Move, session: &Session, terminal: &Term
     let Move { namespace: name, parent: to, leave_original } = arguments;
     let (place, settings) = to_move(session, name).await?;
     let from = parent_of(session, &place, (name, to)).await?;
-    if let Some(earlier) = unfinished(&place, Some(to)) {
-        let earlier = (!leave_original).then_some(earlier);
-        refuse_to_release(&settings, name, earlier)?;
-        let is_deleted = finish((session, terminal), name, earlier).await.map_err(Failure::resumable)?;
-        if let Some(earlier) = earlier.filter(|_| is_deleted) {
-            terminal.line(&deleted(&earlier.namespace, name));
-        }
-    }
+    let earlier = unfinished(&place, Some(to)).filter(|_| !leave_original);
+    refuse_to_release(&settings, name, earlier)?;
     if from == *to {
-        if is_marked_in_vain(&place) {
-            finish((session, terminal), name, None).await?;
-            terminal.line(&format!("removed the annotation {MOVED_FROM} of {name}"));
+        if place.moved_from.is_some() {
+            finish_move((session, terminal), name, earlier).await?;
         }
         terminal.line("parent is not changed");
         return Ok(());
@@ -89,6 +82,9 @@ pub(crate) async fn move_to(arguments: &Move, session: &Session, terminal: &Term
     rights.extend(spec.is_some().then(|| Right::of_form("create", to, "")));
     rights.extend(original.is_some().then(|| Right::of_form("delete", &from, name)));
     user_rights::require(session, &rights).await?;
+    if earlier.is_some() {
+        finish_move((session, terminal), name, earlier).await?;
+    }
     let next = |place| moved(place, name, (&from, to), original.as_ref());
     let tried = place::change(session, name, Mode::DryRun, next).await;
     refusals::explained(tried, session, Request::Below(EdgeKind::Parent, name, to)).await?;
@@ -98,9 +94,8 @@ pub(crate) async fn move_to(arguments: &Move, session: &Session, terminal: &Term
     };
     place::change(session, name, Mode::Store, next).await.map_err(Failure::resumable)?;
     terminal.line(&format!("the parent has changed to {to}"));
-    if let Some(original) = &original {
-        finish((session, terminal), name, Some(original)).await.map_err(Failure::resumable)?;
-        terminal.line(&deleted(&from, name));
+    if original.is_some() {
+        finish_move((session, terminal), name, original.as_ref()).await?;
     }
     if is_new {
         terminal.line(&format!("created SubNamespace {to}/{name}"));
@@ -113,9 +108,6 @@ pub(crate) async fn graft(arguments: &Graft, session: &Session, terminal: &Termi
     let (place, settings) = to_move(session, name).await?;
     let earlier = unfinished(&place, Some(to)).cloned();
     refuse_to_release(&settings, name, earlier.as_ref())?;
-    if let Some(earlier) = &earlier {
-        finish((session, terminal), name, Some(earlier)).await.map_err(Failure::resumable)?;
-    }
     let next = |place| grafted(&place, name, to);
     let mut rights = vec![Right::namespace("update", name)];
     let exists = forms::get(session, to, name).await?.is_some();
@@ -123,6 +115,9 @@ pub(crate) async fn graft(arguments: &Graft, session: &Session, terminal: &Termi
     // An interrupted command of Accurate may have set the parent already.
     to_graft(session, &place, (name, to)).await?;
     user_rights::require(session, &rights).await?;
+    if earlier.is_some() {
+        finish((session, terminal), name, earlier.as_ref()).await.map_err(Failure::resumable)?;
+    }
     let tried = place::change(session, name, Mode::DryRun, next).await;
     refusals::explained(tried, session, Request::Below(EdgeKind::Parent, name, to)).await?;
     let is_new = forms::ensure((session, terminal), to, name, &SubNamespaceSpec::default()).await?;
@@ -157,14 +152,14 @@ pub(crate) async fn cut(arguments: &Cut, session: &Session, terminal: &Terminal)
         }
         return Ok(());
     };
-    if let Some(earlier) = earlier {
-        finish((session, terminal), name, Some(earlier)).await.map_err(Failure::resumable)?;
-    }
     let original = original(from, forms::get(session, from, name).await?.as_ref());
     refuse_to_release(&settings, name, original.as_ref())?;
     let mut rights = vec![Right::namespace("update", name)];
     rights.extend(original.is_some().then(|| Right::of_form("delete", from, name)));
     user_rights::require(session, &rights).await?;
+    if earlier.is_some() {
+        finish((session, terminal), name, earlier).await.map_err(Failure::resumable)?;
+    }
     let next = |place| cut_off(place, name, from, original.as_ref());
     let done = place::change(session, name, Mode::Store, next).await;
     refusals::explained(done, session, Request::Own(name)).await?;
@@ -328,8 +323,23 @@ pub(super) fn is_marked_in_vain(place: &Place) -> bool {
     place.moved_from.as_ref().is_some_and(|it| Some(&it.namespace) == place.parent.as_ref())
 }
 
-/// Deletes the `SubNamespace` that the namespace has left, and the mark that this was still to be done. False if there is another
-/// one of its name, which stays.
+/// The same, with the line that says what was done.
+async fn finish_move(
+    (session, terminal): (&Session, &Terminal),
+    name: &str,
+    original: Option<&Original>,
+) -> Done {
+    let is_deleted = finish((session, terminal), name, original).await.map_err(Failure::resumable)?;
+    match original {
+        Some(Original { namespace, .. }) if is_deleted => terminal.line(&deleted(namespace, name)),
+        Some(_) => {}
+        None => terminal.line(&format!("removed the annotation {MOVED_FROM} of {name}")),
+    }
+    Ok(())
+}
+
+/// Deletes the `SubNamespace` that the namespace has left, and the mark that this was still to be done. False if it was gone already.
+/// Another one of its name stays. The mark stays if the user's right to remove it came from the namespaces above, and was lost.
 async fn finish(
     (session, terminal): (&Session, &Terminal),
     name: &str,
@@ -339,10 +349,27 @@ async fn finish(
         Some(Original { namespace, uid }) => {
             forms::release((session, terminal), namespace, name, Some(uid)).await?
         }
-        None => true,
+        None => false,
     };
-    place::change(session, name, Mode::Store, |place| Ok(Place { moved_from: None, ..place })).await?;
+    let unmarked = |place| Ok(Place { moved_from: None, ..place });
+    if let Err(problem) = place::attempt(session, name, Mode::Store, unmarked).await? {
+        match original.and_then(|it| mark_stays(name, it, &problem)) {
+            Some(note) => terminal.note(&note),
+            None => return Err(place::unchanged(name, &problem)),
+        }
+    }
     Ok(is_deleted)
+}
+
+/// What is said if the user may not remove the mark. Nothing else is left to be done.
+fn mark_stays(name: &str, original: &Original, problem: &Problem) -> Option<String> {
+    problem.is_forbidden().then(|| {
+        format!(
+            "you may no longer update namespace {name}: your rights there came from {}. The annotation {MOVED_FROM} stays on {name} and \
+             has no effect; the same command, run by a user who may update {name}, removes it",
+            original.namespace
+        )
+    })
 }
 
 /// The spec with which to create the `SubNamespace` in `to`: that of the original. `None` if there is one already. It must not differ
@@ -380,6 +407,8 @@ fn changed_meanwhile(name: &str) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use kube::core::Status;
+
     use super::*;
 
     fn place(kind: &str, parent: &str, template: &str, moved_from: &str) -> Place {
@@ -449,6 +478,26 @@ mod tests {
         assert_eq!(cut(place("", "p", "", ""), Some(&of("p"))), Ok(place("root", "", "", "p")));
         assert_eq!(cut(place("", "p", "", ""), None), Ok(place("root", "", "", "")));
         assert!(cut(place("root", "", "", "p"), Some(&of("p"))).is_err());
+    }
+
+    #[test]
+    fn a_mark_stays_only_if_the_user_has_lost_the_right_to_remove_it() {
+        let refused =
+            |code, message: &str| Problem::Refused(Box::new(Status { code, ..Status::failure(message, "") }));
+        for (problem, wanted) in [
+            (
+                refused(403, "namespaces \"n\" is forbidden: User \"u\" cannot get resource \"namespaces\""),
+                true,
+            ),
+            (refused(403, "admission webhook \"w\" denied the request: forbidden"), false),
+            (refused(404, "namespaces \"n\" not found"), false),
+            (Problem::Unreachable("no answer".to_owned()), false),
+        ] {
+            let note = mark_stays("n", &of("a"), &problem);
+            assert_eq!(note.is_some(), wanted, "{problem}");
+            let words = "you may no longer update namespace n: your rights there came from a. The annotation";
+            assert!(note.is_none_or(|it| it.starts_with(words)));
+        }
     }
 
     #[test]

@@ -174,7 +174,9 @@ impl Delete {
 
     /// A note if the namespace stays without its `SubNamespace`.
     pub(super) async fn keeps(&self, session: &Session, parent: &str) -> Option<String> {
-        stays(&published::settings(session).await.0, (parent, &self.name))
+        let (settings, name) = (published::settings(session).await.0, &self.name);
+        let is = stays(&settings, (parent, name))?;
+        Some(if settings.is_managed(name) { way_to_delete(session, &is, name).await } else { is })
     }
 }
 
@@ -184,10 +186,7 @@ fn stays(settings: &forest::Settings, (parent, name): (&str, &str)) -> Option<St
         return Some(format!("namespace {name} stays: it {why}, so the SubNamespace does not own it"));
     }
     let why = settings.unmanaged(parent)?;
-    Some(format!(
-        "namespace {name} stays: its parent {parent} {why}, so no namespace is deleted with a SubNamespace there. \
-         `kubectl delete namespace {name}` deletes it"
-    ))
+    Some(format!("namespace {name} stays, because its parent {parent} {why}"))
 }
 
 /// The failure with the `SubNamespaces` of that name, to which no namespace belongs: those of the cluster or, for a user who may not list
@@ -353,7 +352,7 @@ mod tests {
         for (parent, name, wanted) in [
             ("p", "n", None),
             ("p", "out", Some("namespace out stays: it is excluded by excludedNamespaces")),
-            ("out", "n", Some("namespace n stays: its parent out is excluded by excludedNamespaces")),
+            ("out", "n", Some("namespace n stays, because its parent out is excluded by excludedNamespaces")),
         ] {
             let note = stays(&settings, (parent, name));
             assert_eq!(note.is_some(), wanted.is_some(), "{note:?}");

@@ -2,7 +2,7 @@
 
 use forest::Settings;
 use forest::core::name::PERMANENT;
-use hns_api::accurate::labels::PARENT;
+use hns_api::accurate::labels::{PARENT, TYPE, TYPE_ROOT, TYPE_TEMPLATE};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::consequences::{by_itself, excluded};
@@ -98,8 +98,7 @@ pub(in crate::commands) fn of_accurate((parent, child): (&str, &str), settings: 
     let excluded = [child, parent].into_iter().find_map(|it| Some((it, settings.unmanaged(it)?)));
     match excluded {
         Some((excluded, why)) => format!(
-            "{is}, and {excluded} {why}: {command} deletes only the SubNamespace; after that, `kubectl delete namespace {child}` deletes \
-             the namespace. If only the namespace is deleted, hns creates it again when {excluded} is included again."
+            "{is}, and {excluded} {why}: {command} deletes only the SubNamespace; the namespace stays. If only the namespace is deleted, hns creates it again when {excluded} is included again."
         ),
         None => format!(
             "{is}: {command} deletes it. If only the namespace is deleted, hns creates it again, with its copies but without its own \
@@ -123,11 +122,21 @@ pub(super) fn above_in_accurate(metadata: &ObjectMeta) -> Option<&str> {
     subnamespace_of(metadata).is_none().then_some(above)
 }
 
-/// Where the child is instead, if the parent has no anchor for it; `found` is its namespace, if it exists.
+/// What the namespace is if it is at the top of a tree in Accurate's hierarchy, and in no other one.
+pub(super) fn top_in_accurate(child: &str, metadata: &ObjectMeta, settings: &Settings) -> Option<String> {
+    let kind = metadata.labels.as_ref()?.get(TYPE)?;
+    let is_top = [TYPE_ROOT, TYPE_TEMPLATE].contains(&&**kind)
+        && settings.is_managed(child)
+        && subnamespace_of(metadata).is_none();
+    is_top.then(|| format!("{child} is a {kind} in Accurate's hierarchy"))
+}
+
+/// Where the child is instead, if the parent has no anchor for it; `found` is its namespace, if it exists. Nothing acts on the labels of
+/// Accurate's API if that is not enabled.
 pub(super) fn elsewhere(
     (parent, child): (&str, &str),
     found: Option<&ObjectMeta>,
-    settings: &Settings,
+    (settings, is_accurate_enabled): (&Settings, bool),
 ) -> String {
     let Some(metadata) = found else {
         return format!(
@@ -142,7 +151,9 @@ pub(super) fn elsewhere(
             ),
         },
         Some(holder) => of_another(child, holder),
-        None if let Some(above) = above_in_accurate(metadata) => of_accurate((above, child), settings),
+        None if is_accurate_enabled && let Some(above) = above_in_accurate(metadata) => {
+            of_accurate((above, child), settings)
+        }
         None => {
             let is = format!(
                 "{child} is not a subnamespace of {parent}, but a full namespace; see `kubectl hns describe {child}`."
@@ -174,23 +185,24 @@ mod tests {
             ..ObjectMeta::default()
         };
         let settings = Settings::new("home", ["kube-system", "out"], ".*").unwrap();
-        for (found, said) in [
-            (None, "no namespace child. `kubectl get subns -n p`"),
-            (Some(of(None)), "a full namespace; see `kubectl hns describe child`"),
-            (Some(of(Some("other"))), "use -n other"),
-            (Some(of(Some("p"))), "without an anchor"),
-            (Some(below_accurate), "`kubectl accurate sub delete child` deletes it"),
+        for (found, is_accurate_enabled, said) in [
+            (None, true, "no namespace child. `kubectl get subns -n p`"),
+            (Some(of(None)), true, "a full namespace; see `kubectl hns describe child`"),
+            (Some(of(Some("other"))), true, "use -n other"),
+            (Some(of(Some("p"))), true, "without an anchor"),
+            (Some(below_accurate.clone()), true, "`kubectl accurate sub delete child` deletes it"),
+            (Some(below_accurate), false, "a full namespace; see `kubectl hns describe child`"),
         ] {
-            let hint = elsewhere(("p", "child"), found.as_ref(), &settings);
+            let hint = elsewhere(("p", "child"), found.as_ref(), (&settings, is_accurate_enabled));
             assert!(hint.contains(said), "{hint}");
         }
         for (child, may_go) in [("child", true), ("kube-system", false), ("default", false)] {
-            let hint = elsewhere(("p", child), Some(&of(None)), &settings);
+            let hint = elsewhere(("p", child), Some(&of(None)), (&settings, true));
             assert_eq!(hint.contains("`kubectl delete namespace`"), may_go, "{hint}");
         }
         let excluded = "out is excluded by excludedNamespaces in the settings of hns, so the namespace";
         for (parent, child) in [("p", "out"), ("out", "child")] {
-            let hint = elsewhere((parent, child), Some(&of(Some(parent))), &settings);
+            let hint = elsewhere((parent, child), Some(&of(Some(parent))), (&settings, true));
             let wanted =
                 format!("{excluded} {child} stays; to delete it: `kubectl delete namespace {child}`.");
             assert_eq!(hint, wanted);
@@ -198,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_that_stays_without_its_sub_namespace_is_deleted_after_it() {
+    fn a_namespace_that_stays_without_its_sub_namespace_is_said_to_stay() {
         let settings = Settings::new("home", ["out"], ".*").unwrap();
         let (form, excluded) = ("`kubectl accurate sub delete", "is excluded by excludedNamespaces");
         let when_included = "hns creates it again when out is included again.";
@@ -209,10 +221,7 @@ mod tests {
         ] {
             let text = of_accurate(place, &settings);
             assert!(wanted.iter().all(|it| text.contains(it)), "{text}");
-            let only = format!(
-                "{form} {0}` deletes only the SubNamespace; after that, `kubectl delete namespace {0}`",
-                place.1
-            );
+            let only = format!("{form} {}` deletes only the SubNamespace; the namespace stays. If", place.1);
             assert_eq!(text.contains(&only), place != ("p", "n"), "{text}");
         }
     }
@@ -229,6 +238,30 @@ mod tests {
             [(only_accurate, Some("shop")), (empty, None), (both, None), (ObjectMeta::default(), None)]
         {
             assert_eq!(above_in_accurate(&metadata), wanted);
+        }
+    }
+
+    #[test]
+    fn a_root_and_a_template_are_at_the_top() {
+        let settings = Settings::new("home", ["out"], ".*").unwrap();
+        for (name, kind, of, wanted) in [
+            ("n", "root", None, Some("n is a root in Accurate's hierarchy")),
+            ("n", "template", None, Some("n is a template in Accurate's hierarchy")),
+            ("n", "other", None, None),
+            ("out", "root", None, None),
+            ("n", "root", Some("p"), None),
+        ] {
+            let of: Option<&str> = of;
+            let metadata = ObjectMeta {
+                labels: Some([(TYPE.to_owned(), kind.to_owned())].into()),
+                annotations: of.map(|it| [(annotations::SUBNAMESPACE_OF.to_owned(), it.to_owned())].into()),
+                ..ObjectMeta::default()
+            };
+            assert_eq!(
+                top_in_accurate(name, &metadata, &settings).as_deref(),
+                wanted,
+                "{name} {kind} {of:?}"
+            );
         }
     }
 

@@ -15,7 +15,7 @@ use kube::CustomResourceExt;
 use kube::api::{DynamicObject, ListParams};
 use kube::core::ObjectMeta;
 
-use self::forms::{interrupted, stalled, unfinished};
+use self::forms::{interrupted, marked_in_vain, stalled, unfinished};
 use super::remedies::for_all;
 use super::{Finding, some};
 use crate::accurate_trees::{self, AccurateTrees};
@@ -41,7 +41,7 @@ pub(super) async fn check(
     findings.extend(forms.iter().filter_map(|(parent, form)| {
         stalled(parent, form, (&forest, &forms)).or_else(|| unfinished(parent, form, &forest))
     }));
-    findings.extend(namespaces.iter().filter_map(interrupted));
+    findings.extend(namespaces.iter().filter_map(|it| interrupted(it, &forms)));
     if findings.is_empty() {
         findings.push(Finding::ok(
             SUBJECT,
@@ -49,6 +49,7 @@ pub(super) async fn check(
         ));
     }
     findings.extend(idle(&forest));
+    findings.extend(marked_in_vain(&namespaces, &forms));
     findings.push(Finding::note(
         SUBJECT,
         "the copies in them are not checked; `kubectl accurate explain KIND/NAME -n NAMESPACE` shows whether a copy is as it should be",

@@ -17,6 +17,9 @@ use crate::structure::{self, Extent};
 use crate::wait::{Deadline, Progress, until};
 use crate::{Failure, Terminal};
 
+/// What failed if the namespace cannot be read.
+const UNREAD: &str = "the change is stored, but its progress cannot be read";
+
 /// What is known of a namespace that has arrived with all below it.
 #[derive(Debug, Default)]
 pub(in crate::commands) struct Arrival {
@@ -47,17 +50,15 @@ pub(in crate::commands) async fn wait_for_arrival(
 
 /// The progress of the move below `parent`.
 async fn progress(session: &Session, name: &str, parent: Option<&str>) -> Result<Progress, Failure> {
-    let failed = |problem: Problem| {
-        Failure::because("the change is stored, but its progress cannot be read", &problem)
-    };
+    let failed = |problem: Problem| Failure::because(UNREAD, &problem);
     let api = session.all::<Namespace>();
     if let Ok(namespace) = session.call(api.get_metadata(name)).await {
         stays(name, &namespace.metadata)?;
     }
     let hierarchies = hierarchy::api(session, name);
     let object = match session.call(hierarchies.get_opt(names::HIERARCHY_CONFIGURATION)).await {
-        Err(problem) if problem.is_forbidden() && rights_arrive(session, parent).await => {
-            return Ok(rights_missing(name));
+        Err(problem) if problem.is_forbidden() => {
+            return without_rights(name, halted_parent(session, parent).await, &problem);
         }
         found => found.map_err(failed)?,
     };
@@ -93,8 +94,8 @@ async fn progress(session: &Session, name: &str, parent: Option<&str>) -> Result
     let below = ListParams::default().labels(&labels::tree_label(name));
     let members = match session.list_metadata(&api, &below).await {
         Err(problem) if problem.is_forbidden() => match session.call(api.get_metadata(name)).await {
-            Err(problem) if problem.is_forbidden() && rights_arrive(session, parent).await => {
-                return Ok(rights_missing(name));
+            Err(problem) if problem.is_forbidden() => {
+                return without_rights(name, halted_parent(session, parent).await, &problem);
             }
             found => vec![found.map_err(failed)?],
         },
@@ -113,11 +114,25 @@ fn rights_missing(name: &str) -> Progress {
     Progress::missing(format!("your rights in {name}, which come from above"))
 }
 
-/// Whether the rights that the user has in the parent will arrive below it, with the other copies.
-async fn rights_arrive(session: &Session, parent: Option<&str>) -> bool {
-    let Some(parent) = parent else { return false };
+/// The parent, if the user may read its hierarchy, and whether it is halted.
+async fn halted_parent<'a>(session: &Session, parent: Option<&'a str>) -> Option<(&'a str, bool)> {
+    let parent = parent?;
     let above = session.call(hierarchy::api(session, parent).get_opt(names::HIERARCHY_CONFIGURATION)).await;
-    above.is_ok_and(|above| above.as_ref().and_then(halted).is_none())
+    Some((parent, above.ok()?.as_ref().and_then(halted).is_some()))
+}
+
+/// The progress where the user may not read the namespace, which exists: the rights that they have in the parent arrive below it with
+/// the other copies, unless it is halted.
+fn without_rights(name: &str, above: Option<(&str, bool)>, problem: &Problem) -> Result<Progress, Failure> {
+    let failure = || Failure::because(UNREAD, problem).where_it_exists();
+    match above {
+        Some((_, false)) => Ok(rights_missing(name)),
+        Some((parent, true)) => Err(failure().with_hint(format!(
+            "Your rights in {parent} are not copied to {name}, because nothing is copied while {parent} is halted: \
+             `kubectl hns describe {parent}` shows the problem."
+        ))),
+        None => Err(failure()),
+    }
 }
 
 /// The message of the condition that halts the namespace of this `HierarchyConfiguration`.
@@ -210,6 +225,24 @@ mod tests {
 
     fn depths(pairs: &[(&str, u64)]) -> Depths {
         pairs.iter().map(|(name, depth)| ((*name).to_owned(), *depth)).collect()
+    }
+
+    #[test]
+    fn rights_arrive_with_the_copies_unless_the_parent_is_halted() {
+        let text = "x is forbidden: User \"u\" cannot get resource \"x\" in the namespace \"n\"";
+        let status = kube::core::Status::failure(text, "Forbidden").with_code(403);
+        let problem = Problem::Refused(Box::new(status));
+        for (above, hint) in [
+            (Some(("p", false)), None),
+            (Some(("p", true)), Some("while p is halted: `kubectl hns describe p` shows the problem.")),
+            (None, Some("An administrator of the namespace can give it to you.")),
+        ] {
+            let failure = without_rights("n", above, &problem).err();
+            assert!(failure.as_ref().is_none_or(|it| it.text.contains("cannot be read: x is forbidden")));
+            let found = failure.and_then(|it| it.hint);
+            assert_eq!(found.is_some(), hint.is_some(), "{above:?}");
+            assert!(found.unwrap_or_default().ends_with(hint.unwrap_or_default()), "{above:?}");
+        }
     }
 
     #[test]

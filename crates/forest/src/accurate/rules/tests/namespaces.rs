@@ -163,6 +163,22 @@ fn namespaces_with_dependants_are_not_deleted() {
     ] {
         assert_eq!([delete(&forests[0], old), delete(&forests[1], old)], [without, with], "{old}");
     }
+    // `t` stays while `i` and `j` name it, and so would all above it.
+    let mut used = draw_with(cascades.clone(), "r root, s ^r, t ^s, u ^t, i ~t, j ~t");
+    assert_eq!(delete(&used, "r root"), "ok", "no SubNamespace deletes it");
+    for (parent, child) in [("r", "s"), ("s", "t"), ("t", "u")] {
+        used.apply(AccurateFact::SubNamespace(parent.into(), form(child)));
+    }
+    for old in ["r root", "s ^r"] {
+        let refused = delete(&used, old);
+        assert!(
+            refused.starts_with(
+                "namespace \"t\" would have to be deleted, too, but it is the template of \"i\", \"j\";"
+            ),
+            "{refused}"
+        );
+    }
+    assert_eq!(delete(&used, "u ^t"), "ok");
     // With the root, `default` would have to be deleted, which Kubernetes never does.
     let mut kept = draw_with(cascades, "r root, s ^r, default ^s");
     assert_eq!(delete(&kept, "r root"), "ok", "no SubNamespace deletes it");

@@ -26,7 +26,7 @@ fn empty() -> (Forest, Arc<Settings>) {
 fn in_the_other_hierarchy_another_command_explains_the_object() {
     let forest = sketch(&["p", "n < p"]).put_into(empty().0);
     let advice = judged(&forest, &["n".into()], &BTreeMap::new(), None, (&secret(), "x")).2.unwrap();
-    assert!(advice.starts_with("`kubectl hns explain secrets/x -n n`"), "{advice}");
+    assert_eq!(advice, "`kubectl hns explain secrets/x -n n` explains it there.");
 }
 
 /// Namespaces with these labels.
@@ -156,7 +156,7 @@ fn a_secret_of_a_type_that_is_never_propagated_says_so() {
         }
         let found = explained(&forest, namespace, &BTreeMap::from([(bound.into(), because.to_owned())]));
         assert_eq!((&*found.state, &*found.why), (state, wanted), "{bound} {namespace}");
-        let advice = (state == "conflict").then_some("rename or delete one of the two");
+        let advice = (state == "conflict").then_some("Rename or delete one of the two.");
         assert_eq!(found.advice.as_deref(), advice, "{bound} {namespace}");
     }
 }
@@ -213,7 +213,7 @@ fn an_object_that_was_copied_once_is_called_so_wherever_it_is() {
 fn the_role_that_a_binding_needs_is_named() {
     let (update, create) = ([(PROPAGATE, "update")], [(PROPAGATE, "create")]);
     for (role, why, advice) in [
-        (None, "Role r, which is not there", "create Role r in root, with the annotation"),
+        (None, "Role r, which is not there", "Create Role r in root, with the annotation"),
         (Some(&[][..]), "Role r, which has no annotation", "`kubectl annotate role r -n root"),
         (Some(&create), "Role r, which is not the same here", "`kubectl accurate explain roles/r -n sub`"),
     ] {
@@ -233,7 +233,8 @@ fn the_role_that_a_binding_needs_is_named() {
         let found =
             explanation(&forest, (path, &BTreeSet::new(), &BTreeMap::new()), &Kind::role_binding(), "x");
         assert!(found.why.contains(why), "{}", found.why);
-        assert!(found.advice.as_deref().is_some_and(|it| it.starts_with(advice)), "{:?}", found.advice);
+        let said = found.advice.unwrap();
+        assert!(said.starts_with(advice) && said.ends_with('.'), "{said}");
     }
 }
 
@@ -261,7 +262,7 @@ fn an_annotation_that_names_another_source_is_explained() {
 fn the_state_of_an_object_follows_from_its_annotations_and_its_label() {
     let (create, update) = ([(PROPAGATE, "create")], [(PROPAGATE, "update")]);
     let (root, web) = ([(FROM, "root")], [(FROM, "web")]);
-    let label = "unless you remove its label app.kubernetes.io/created-by=accurate";
+    let label = "unless you remove its label app.kubernetes.io/created-by=accurate.";
     let lost = "it counts as a copy that has lost its annotation accurate.cybozu.com/from; root, its parent, does not have one, so it \
                 stays";
     let none = "it is the namespace's own object; root, its parent, does not have one";
@@ -271,9 +272,9 @@ fn the_state_of_an_object_follows_from_its_annotations_and_its_label() {
         (Some(&create), &root, false, "marked as a copy of root", "is copied only where there is none"),
         (Some(&update), &root, true, "marked as a copy of root; to be replaced", "it differs from"),
         (Some(&update), &[], true, "conflict", label),
-        (Some(&update), &[], false, "conflict", "to have it replaced"),
+        (Some(&update), &[], false, "conflict", "to have it replaced."),
         (Some(&update), &create, true, "conflict", label),
-        (Some(&update), &web, true, "conflict", "to have it replaced"),
+        (Some(&update), &web, true, "conflict", "to have it replaced."),
         (Some(&update), &update, true, "source (mode update); to be replaced", "has another one"),
         (None, &update, true, "source (mode update)", lost),
         (None, &update, false, "source (mode update)", none),
@@ -336,22 +337,24 @@ fn a_misspelled_annotation_is_named_wherever_it_is() {
     let (wrong, other, copy) = ([(PROPAGATE, "updte")], [("a", "b")], [(FROM, "root")]);
     let wrong_of =
         |place| format!("the annotation {PROPAGATE} of the one in {place} is neither create nor update");
-    let (above, own) = (wrong_of("root, its parent,"), wrong_of("sub"));
-    let none = "it is the namespace's own object; root, its parent, does not have one";
+    let above = wrong_of("root, its parent,");
+    let own = format!("its annotation {PROPAGATE} is neither create nor update, so it is not copied further");
     for (namespace, root, sub, wanted) in [
         ("sub", &wrong[..], &[][..], above.clone()),
         ("sub", &wrong, &other, above.clone()),
         ("sub", &wrong, &copy, above.clone()),
-        ("sub", &wrong, &wrong, format!("{above}; {own}")),
-        ("sub", &[], &wrong, format!("{none}; {own}")),
+        ("sub", &wrong, &wrong, format!("{own}; {above}")),
+        (
+            "sub",
+            &[],
+            &wrong,
+            format!("{own}; it is the namespace's own object; root, its parent, does not have one"),
+        ),
         (
             "root",
             &wrong,
             &[],
-            format!(
-                "it is the namespace's own object; root has no parent and no template; {}",
-                wrong_of("root")
-            ),
+            format!("{own}; it is the namespace's own object; root has no parent and no template"),
         ),
     ] {
         assert_eq!(why(namespace, [("root", root), ("sub", sub)]), wanted, "{root:?} {sub:?}");

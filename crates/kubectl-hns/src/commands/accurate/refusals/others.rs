@@ -111,7 +111,7 @@ fn without_others(
     };
     let unset = "First remove their template: `kubectl accurate template unset INSTANCE`.";
     let hidden = |what: &str, how: &str| {
-        format!("You may not list namespaces, so the {what} of {name} are not known. {how}")
+        format!("You may not list namespaces, so {name} may have {what} that are not named here. {how}")
     };
     let line = |what: &str, names: &[&str], how: &str| {
         (!names.is_empty()).then(|| format!("{what}: {}. {how}", names.join(", ")))
@@ -203,7 +203,7 @@ mod tests {
                 none.clone(),
                 &none,
                 vec![format!(
-                    "You may not list namespaces, so the sub-namespaces of n are not known. {some}"
+                    "You may not list namespaces, so n may have sub-namespaces that are not named here. {some}"
                 )],
             ),
             (
@@ -211,8 +211,12 @@ mod tests {
                 None,
                 &hidden,
                 vec![
-                    format!("You may not list namespaces, so the sub-namespaces of n are not known. {some}"),
-                    format!("You may not list namespaces, so the instances of n are not known. {unset}"),
+                    format!(
+                        "You may not list namespaces, so n may have sub-namespaces that are not named here. {some}"
+                    ),
+                    format!(
+                        "You may not list namespaces, so n may have instances that are not named here. {unset}"
+                    ),
                 ],
             ),
         ] {
@@ -239,7 +243,7 @@ mod tests {
             (
                 none,
                 None,
-                "You may not list namespaces, so the instances of n are not known. First remove their template: ",
+                "You may not list namespaces, so n may have instances that are not named here. First remove their template: ",
             ),
         ] {
             let found = without_others("n", [&children, &None], &instances, None);
@@ -273,7 +277,7 @@ mod tests {
             (
                 None,
                 None,
-                "You may not list namespaces, so the sub-namespaces of n are not known. Those with a SubNamespace are deleted as well.",
+                "You may not list namespaces, so n may have sub-namespaces that are not named here. Those with a SubNamespace are deleted as well.",
             ),
         ] {
             let found = without_others("n", [&children, &forms], &names(&[]), Some(true));

@@ -8,9 +8,9 @@ use hns_api::accurate::annotations::MOVED_FROM;
 use hns_api::accurate::conditions::CONFLICT;
 use hns_api::accurate::labels::PARENT;
 
-use super::super::Finding;
 use super::super::anchors::{NOT_CREATED, NOT_DELETED};
-use super::reason;
+use super::super::{Finding, some};
+use super::{SUBJECT, reason};
 use crate::commands::accurate::place::Original;
 
 /// A `SubNamespace` without its namespace.
@@ -115,23 +115,58 @@ fn taken(
     )
 }
 
-/// A move or a cut that is not finished. It cannot be where the namespace is being deleted; a `SubNamespace` that is left then is in conflict.
-pub(super) fn interrupted(namespace: &NamespaceFact) -> Option<Finding> {
-    let NamespaceFact { name, labels, annotations, terminating, .. } = namespace;
-    let from = Original::read(annotations.get(MOVED_FROM)?).filter(|_| !terminating)?.namespace;
+/// A move or a cut that is not finished: the `SubNamespace` that it still had to delete is left.
+pub(super) fn interrupted(namespace: &NamespaceFact, forms: &[(Name, SubNamespaceFact)]) -> Option<Finding> {
+    let Original { namespace: from, .. } = mark(namespace).filter(|it| is_left(namespace, it, forms))?;
+    let NamespaceFact { name, labels, .. } = namespace;
     let command =
         labels.get(PARENT).map_or_else(|| format!("cut {name}"), |parent| format!("move {name} {parent}"));
     Some(Finding::wrong(
         format!("namespace {name}"),
         format!(
-            "it was moved out of {from} by a command that was interrupted, so SubNamespace {from}/{name} may be left"
+            "it was moved out of {from} by a command that was interrupted, so SubNamespace {from}/{name} is left"
         ),
         format!("Finish it: `kubectl accurate sub {command}`."),
     ))
 }
 
+/// The namespaces with the mark of a move or a cut that has nothing left to do. Who loses the rights in a namespace by moving it cannot
+/// remove the mark.
+pub(super) fn marked_in_vain(
+    namespaces: &[NamespaceFact],
+    forms: &[(Name, SubNamespaceFact)],
+) -> Option<Finding> {
+    let in_vain = |it: &&NamespaceFact| mark(it).is_some_and(|mark| !is_left(it, &mark, forms));
+    let names: Vec<String> = namespaces.iter().filter(in_vain).map(|it| it.name.to_string()).collect();
+    (!names.is_empty()).then(|| {
+        Finding::note(
+            SUBJECT,
+            format!(
+                "the annotation {MOVED_FROM} of {} has no effect; `kubectl annotate namespace NAME {MOVED_FROM}-` removes it",
+                some(&names)
+            ),
+        )
+    })
+}
+
+/// The `SubNamespace` that the mark of a move or a cut names. A namespace that is being deleted cannot be moved; a `SubNamespace` that is
+/// left then is in conflict.
+fn mark(namespace: &NamespaceFact) -> Option<Original> {
+    Original::read(namespace.annotations.get(MOVED_FROM)?).filter(|_| !namespace.terminating)
+}
+
+/// Whether the `SubNamespace` exists, and the namespace does not belong to it.
+fn is_left(namespace: &NamespaceFact, original: &Original, forms: &[(Name, SubNamespaceFact)]) -> bool {
+    let Original { namespace: from, uid } = original;
+    let is_it = |(parent, form): &(Name, SubNamespaceFact)| {
+        **parent == **from && form.name == namespace.name && *form.version.uid == **uid && !form.terminating
+    };
+    namespace.labels.get(PARENT) != Some(from) && forms.iter().any(is_it)
+}
+
 #[cfg(test)]
 mod tests {
+    use forest::Version;
     use forest::accurate::{Stalled, SubNamespaceStatus};
     use hns_api::accurate::labels::TEMPLATE;
 
@@ -245,10 +280,35 @@ mod tests {
             let text = said(&stalled("p", form, (&forest, &[("a".into(), own.clone())])).unwrap());
             assert!(text.contains(wanted), "{text}");
         }
-        for (parent, terminating, wanted) in [
-            (Some("b"), false, Some("`kubectl accurate sub move n b`.")),
-            (None, false, Some("`kubectl accurate sub cut n`.")),
-            (Some("b"), true, None),
+        let left = |parent: &str, uid: &str, terminating| {
+            let version = Version { uid: uid.into(), ..Version::default() };
+            let form =
+                SubNamespaceFact { name: "n".into(), version, terminating, ..SubNamespaceFact::default() };
+            [(Name::from(parent), form)]
+        };
+        let in_vain = Some(
+            "trees of Accurate: the annotation internal.accurate.cybozu.com/moved-from of n has no effect;",
+        );
+        for (parent, terminating, forms, wanted, note) in [
+            (
+                Some("b"),
+                false,
+                left("a", "uid", false),
+                Some("is left Finish it: `kubectl accurate sub move n b`."),
+                None,
+            ),
+            (
+                None,
+                false,
+                left("a", "uid", false),
+                Some("is left Finish it: `kubectl accurate sub cut n`."),
+                None,
+            ),
+            (Some("b"), true, left("a", "uid", false), None, None),
+            (None, false, left("a", "other", false), None, in_vain),
+            (None, false, left("a", "uid", true), None, in_vain),
+            (Some("b"), false, left("b", "uid", false), None, in_vain),
+            (Some("a"), false, left("a", "uid", false), None, in_vain),
         ] {
             let namespace = NamespaceFact {
                 name: "n".into(),
@@ -257,7 +317,12 @@ mod tests {
                 terminating,
                 ..NamespaceFact::default()
             };
-            let found = interrupted(&namespace).map(|it| said(&it));
+            let vain = marked_in_vain(std::slice::from_ref(&namespace), &forms).map(|it| said(&it));
+            assert!(
+                vain.is_some() == note.is_some()
+                    && vain.unwrap_or_default().starts_with(note.unwrap_or_default())
+            );
+            let found = interrupted(&namespace, &forms).map(|it| said(&it));
             assert_eq!(found.is_some(), wanted.is_some(), "{found:?}");
             assert!(found.unwrap_or_default().ends_with(wanted.unwrap_or_default()), "{parent:?}");
         }
