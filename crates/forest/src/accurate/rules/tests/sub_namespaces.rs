@@ -206,10 +206,7 @@ fn the_root_decides_which_names_are_allowed() {
         assert_eq!(create(&forest, place), wanted, "{place}");
     }
     let broken = create(&forest, "broken-a/a");
-    assert!(
-        broken.starts_with("the naming policy root=^broken-(.*) match=x{$1} cannot be used"),
-        "{broken}"
-    );
+    assert!(broken.starts_with("the naming policy root=^broken-(.*) match=x{$1} cannot be used"), "{broken}");
     assert!(broken.ends_with("correct accurate.config.namingPolicies in the settings"), "{broken}");
 }
 
