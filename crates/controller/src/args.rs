@@ -10,7 +10,7 @@ use hns_cluster::settings::InForce;
 use hns_runtime::args::{CommonArgs, IssuerArgs, LeaderElectionArgs, ProgramArgs, SharedArgs, port};
 use k8s_openapi::ByteString;
 
-use crate::registrations::RegistrationSettings;
+use crate::registrations::{RegistrationSettings, followed};
 
 /// Maintains tree labels, status and copies by the hierarchy
 #[derive(Debug, Clone, Parser)]
@@ -87,7 +87,6 @@ impl Args {
         let excluded: BTreeSet<&String> = shared.excluded_namespaces.iter().chain(own).collect();
         let [managed_labels, managed_annotations] = settings.managed_patterns().map(<[String]>::to_vec);
         let managers = settings.external_managers.into_iter();
-        let watched = in_force.accurate.iter().flat_map(|it| &it.watches).filter(|it| it.restricts());
         RegistrationSettings {
             namespace: self.common.namespace.clone(),
             service: self.issuer.webhook_service_name.clone(),
@@ -104,7 +103,7 @@ impl Args {
             initial_admin: settings.initial_admin.is_some(),
             quotas: shared.hierarchical_quotas.enabled.then_some(shared.hierarchical_quotas.failure_policy),
             accurate: in_force.accurate.is_some(),
-            followed: watched.map(|it| (it.group.clone(), it.resource.clone())).collect(),
+            followed: in_force.accurate.as_deref().map(followed).unwrap_or_default(),
             policies: self.admission_policies,
             ..RegistrationSettings::default()
         }

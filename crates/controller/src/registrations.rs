@@ -18,6 +18,7 @@ mod entries;
 mod policies;
 pub(crate) mod reconciler;
 
+use forest::Kind;
 use hns_api::names;
 use hns_cluster::settings::FailurePolicy;
 use k8s_openapi::api::admissionregistration::v1::{
@@ -26,6 +27,12 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
+
+/// The kinds that restrict among those that Accurate's API watches, as group and plural. The settings have no plurals.
+pub fn followed(accurate: &forest::accurate::Settings) -> Vec<(String, String)> {
+    let restricting = accurate.watches.iter().filter_map(Kind::restriction);
+    restricting.map(|(group, plural)| (group.to_owned(), plural.to_owned())).collect()
+}
 
 /// The settings of registrations and policies.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -69,7 +76,7 @@ pub struct RegistrationSettings {
     pub quotas: Option<FailurePolicy>,
     /// Whether Accurate's API is served.
     pub accurate: bool,
-    /// The kinds that restrict among those that it watches, as group and plural.
+    /// See [`followed`].
     pub followed: Vec<(String, String)>,
     /// The names of namespaces that are missing or being deleted, and that others name as their parent.
     pub awaited: Vec<String>,

@@ -292,7 +292,10 @@ fn judged(answer: &ObjectExplanation) -> (State, Option<&Name>, Option<String>) 
             (State::Source, None, Some(format!("it is not propagated, because {why}")))
         }
         (There::Own { .. }, Expected::AsItIs(why)) if answer.stays.is_none() => {
-            (State::Source, None, Some(format!("it is not changed, because {why}")))
+            // One above would replace it.
+            let waits = answer.above.iter().any(|it| it.comes.is_ok());
+            let what = if waits { "it is not changed" } else { "nothing is copied from it" };
+            (State::Source, None, Some(format!("{what}, because {why}")))
         }
         // Without the finalizer, for example, the kind would still not be propagated.
         (
@@ -334,6 +337,14 @@ fn is_intended(answer: &ObjectExplanation) -> bool {
 fn advice(answer: &ObjectExplanation) -> Option<String> {
     match &answer.expected {
         Expected::Conflict(_) => Some("rename or delete one of the two objects".to_owned()),
+        // What no namespace above has does not come when the problem is solved.
+        Expected::AsItIs(Untouched::Halted { .. })
+            if matches!(answer.there, There::Nothing)
+                && answer.above.is_empty()
+                && answer.unseen.is_empty() =>
+        {
+            None
+        }
         Expected::AsItIs(Untouched::Halted { at, .. }) => {
             Some(format!("see `kubectl hns describe {at}`, and solve the problem there"))
         }

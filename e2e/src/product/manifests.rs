@@ -7,8 +7,8 @@ use std::path::Path;
 use anyhow::{Context, ensure};
 use hns_api::accurate::GROUP;
 use hns_api::names;
-use hns_cluster::settings::accurate::Watch;
-use hns_controller::registrations::{RegistrationSettings, admission};
+use hns_cluster::settings::accurate;
+use hns_controller::registrations::{RegistrationSettings, admission, followed};
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::{ByteString, Resource};
 use kube::Api;
@@ -75,34 +75,23 @@ pub(super) fn further_rights(documents: &[Value], suffix: &str) -> anyhow::Resul
 }
 
 /// The default settings for an API server, but for these options.
-fn settings(cluster: &Cluster, options: &Options) -> RegistrationSettings {
+fn settings(cluster: &Cluster, options: &Options) -> anyhow::Result<RegistrationSettings> {
     let Options { policies, quotas, .. } = *options;
     let mutating_policy = policies && cluster.kubernetes().has_mutating_policies();
-    let accurate = options.accurate.is_some();
-    let watches = options.accurate.iter().flat_map(|it| &it.config.watches);
-    let restricting = |it: &Watch| {
-        let plural = match &*it.kind {
-            "ResourceQuota" => "resourcequotas",
-            "LimitRange" => "limitranges",
-            "NetworkPolicy" => "networkpolicies",
-            _ => return None,
-        };
-        Some((it.group.clone(), plural.to_owned()))
-    };
-    let followed = watches.filter_map(restricting).collect();
-    RegistrationSettings {
+    let rules = options.accurate.as_ref().map(accurate::Settings::rules).transpose()?;
+    Ok(RegistrationSettings {
         policies,
         mutating_policy,
         quotas,
-        accurate,
-        followed,
+        accurate: rules.is_some(),
+        followed: rules.as_ref().map(followed).unwrap_or_default(),
         ..RegistrationSettings::default()
-    }
+    })
 }
 
 /// The webhook configurations, with the Service.
 pub(super) fn registrations(cluster: &Cluster, options: &Options) -> anyhow::Result<Vec<Value>> {
-    let all = admission(&settings(cluster, options));
+    let all = admission(&settings(cluster, options)?);
     [serde_json::to_value(all.validating), serde_json::to_value(all.mutating)]
         .into_iter()
         .map(|object| Ok(object?))
@@ -111,7 +100,7 @@ pub(super) fn registrations(cluster: &Cluster, options: &Options) -> anyhow::Res
 
 /// The policies and their bindings.
 pub(super) fn policies(cluster: &Cluster, options: &Options) -> anyhow::Result<Vec<Value>> {
-    let all = admission(&settings(cluster, options));
+    let all = admission(&settings(cluster, options)?);
     let validating = all.policies.iter().map(serde_json::to_value);
     let validating = validating.chain(all.bindings.iter().map(serde_json::to_value));
     let mutating = all.mutating_policy.into_iter().flatten().map(Ok);

@@ -4,13 +4,15 @@
 
 use std::time::{Duration, Instant};
 
+use hns_e2e::eventually;
+use hns_e2e::steps::PATIENCE;
 use kube::Client;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::scene::{
     BINDINGS, CREATED_BY, FORMS, FROM, MANAGED, PROPAGATE, QUOTAS, TEMPLATE, TYPE, annotation, at, label,
-    namespace, path, scene, send,
+    namespace, path, scene, scene_alone, send,
 };
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -259,4 +261,30 @@ async fn a_forged_record_of_what_was_applied_removes_no_label_of_the_hierarchies
             assert_eq!(label(&after, key), label(&before, key), "{key} in round {round}");
         }
     }
+}
+
+/// The controller itself writes the policy that protects these copies, with the kinds of the settings.
+#[tokio::test]
+async fn a_tenant_may_not_delete_a_copy_that_restricts() {
+    const POLICY: &str =
+        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/hns-resource-quotas";
+    let scene = scene_alone().await;
+    scene.create_root("rp-root").await;
+    scene.create_sub("rp-root", "rp-sub", json!({})).await;
+    scene.create(QUOTAS, "rp-root", "q", "update", json!({ "spec": { "hard": { "pods": "1" } } })).await;
+    scene.copied(QUOTAS, "rp-root", "rp-sub", "q").await;
+    let tenant = scene.tenant("rp-tenant", "rp-sub").await;
+    let before = scene.until(POLICY, "is there", |it| !it.is_null()).await;
+    scene.delete(POLICY).await;
+    let uid = |it: &Value| at(it, "/metadata/uid").clone();
+    scene.until(POLICY, "is created again", |it| !it.is_null() && uid(it) != uid(&before)).await;
+    let place = format!("{}?dryRun=All", path(QUOTAS, "rp-sub", "q"));
+    eventually("the policy refuses the deletion", PATIENCE, async || {
+        match send(&tenant, "DELETE", &place, Value::Null).await {
+            Err(kube::Error::Api(status)) if status.message.contains("hns-resource-quotas") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await
+    .unwrap();
 }

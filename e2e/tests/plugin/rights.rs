@@ -100,7 +100,7 @@ Conditions:
     let around = still.hns("doctor -n r-team --as rita").await;
     let wrong = "WRONG  condition BadConfiguration (X): r-web: x\n";
     assert!(around.code == Some(1) && around.stdout.contains(wrong), "{around:?}");
-    for note in ["above and below r-team are read\n", "note   copies: not checked\n"] {
+    for note in ["above and below r-team are read\n", "note   copies: not checked, which needs"] {
         assert!(around.stdout.contains(note), "{note}: {around:?}");
     }
 }

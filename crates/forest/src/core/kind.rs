@@ -58,6 +58,11 @@ impl Kind {
         restricts(&self.group, &self.kind)
     }
 
+    /// The group and the resource of such a kind, also where the API server was not asked for the resource.
+    pub fn restriction(&self) -> Option<(&'static str, &'static str)> {
+        restriction(&self.group, &self.kind)
+    }
+
     /// Whether objects of this kind take effect only when their status says so.
     pub fn is_quota(&self) -> bool {
         self.group.is_empty() && self.kind == "ResourceQuota"
@@ -80,7 +85,16 @@ impl Kind {
 
 /// See [`Kind::restricts`].
 pub(crate) fn restricts(group: &str, kind: &str) -> bool {
-    matches!((group, kind), ("", "LimitRange" | "ResourceQuota") | ("networking.k8s.io", "NetworkPolicy"))
+    restriction(group, kind).is_some()
+}
+
+fn restriction(group: &str, kind: &str) -> Option<(&'static str, &'static str)> {
+    match (group, kind) {
+        ("", "LimitRange") => Some(("", "limitranges")),
+        ("", "ResourceQuota") => Some(("", "resourcequotas")),
+        ("networking.k8s.io", "NetworkPolicy") => Some(("networking.k8s.io", "networkpolicies")),
+        _ => None,
+    }
 }
 
 /// How the objects of a kind are treated (section 2.3 of docs/compatibility.md).

@@ -94,6 +94,13 @@ fn each_answer_has_a_label_and_a_reason() {
         (own(), Expected::Conflict("a".into()), yes(), "conflict", conflict),
         (own(), Expected::Copy("a".into()), yes(), "to be replaced", replaced),
         (own(), halted(), yes(), "source", frozen),
+        (
+            own(),
+            halted(),
+            vec![],
+            "source",
+            "nothing is copied from it, because the namespace \"h\" is halted",
+        ),
         (own(), Expected::Unknown, vec![], "source", unknown_kind),
         (copy("a"), Expected::Copy("a".into()), yes(), "copy of a", comes),
         (copy("b"), Expected::Copy("a".into()), yes(), "to be replaced", replaced),
@@ -159,12 +166,12 @@ fn a_conflict_and_a_halted_namespace_have_advice() {
         advice(Expected::Conflict("a".into())).as_deref(),
         Some("rename or delete one of the two objects")
     );
-    let halted = advice(Expected::AsItIs(Untouched::Halted {
-        at: "h".into(),
-        condition: None,
-        follows_deletion: false,
-    }));
-    assert!(halted.as_ref().is_some_and(|it| it.contains("describe h`")), "{halted:?}");
+    let halted =
+        || Expected::AsItIs(Untouched::Halted { at: "h".into(), condition: None, follows_deletion: false });
+    let found = advice(halted());
+    assert!(found.as_ref().is_some_and(|it| it.contains("describe h`")), "{found:?}");
+    let absent = ObjectState::from(&answer(There::Nothing, halted(), vec![])).advice;
+    assert_eq!(absent, None, "it would not come");
 }
 
 #[test]

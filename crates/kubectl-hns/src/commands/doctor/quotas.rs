@@ -1,5 +1,9 @@
 //! Whether the hierarchical quotas limit what they should.
 
+use std::collections::BTreeSet;
+
+use forest::Name;
+use futures::future::join_all;
 use hns_api::conditions::{ENFORCED, EXCEEDED, STATUS_TRUE};
 use hns_api::{Condition, HierarchicalResourceQuota};
 use kube::api::ListParams;
@@ -7,6 +11,7 @@ use kube::api::ListParams;
 use super::{Finding, some};
 use crate::lines::printable;
 use crate::session::Session;
+use crate::structure::{self, Extent};
 use crate::{published, quotas};
 
 const SUBJECT: &str = "hierarchical quotas";
@@ -21,12 +26,46 @@ pub(super) async fn check(session: &Session) -> Vec<Finding> {
     }
     let all = session.all::<HierarchicalResourceQuota>();
     match session.list(&all, &ListParams::default()).await {
-        Ok(found) if settings.hierarchical_quotas => enforced(&found),
-        Ok(found) => without_effect(&found.iter().map(full_name).collect::<Vec<_>>()).into_iter().collect(),
+        Ok(found) => judged(&found, settings.hierarchical_quotas),
         // Another check reports that the definition is missing.
         Err(problem) if problem.is_not_installed() => Vec::new(),
+        Err(problem) if problem.is_forbidden() && session.names_namespace => {
+            around(session, settings.hierarchical_quotas).await
+        }
         Err(problem) => vec![Finding::unread(SUBJECT, &problem)],
     }
+}
+
+fn judged(quotas: &[HierarchicalResourceQuota], is_enabled: bool) -> Vec<Finding> {
+    if is_enabled {
+        return enforced(quotas);
+    }
+    without_effect(&quotas.iter().map(full_name).collect::<Vec<_>>()).into_iter().collect()
+}
+
+/// The quotas of the tree around the namespace of -n, as far as the user may list them.
+async fn around(session: &Session, is_enabled: bool) -> Vec<Finding> {
+    let own = [session.namespace.clone()];
+    // Another check reports that the tree cannot be read.
+    let Ok(structure) = structure::read(session, Extent::Around(&own)).await else { return Vec::new() };
+    let names: BTreeSet<&Name> = structure.namespaces.keys().chain(structure.hierarchies.keys()).collect();
+    let lists = names.into_iter().map(async |name| {
+        let quotas = session.within::<HierarchicalResourceQuota>(name);
+        (name, session.list(&quotas, &ListParams::default()).await)
+    });
+    let (mut found, mut unread) = (Vec::new(), Vec::new());
+    for (name, list) in join_all(lists).await {
+        match list {
+            Ok(quotas) => found.extend(quotas),
+            Err(_) => unread.push(name.to_string()),
+        }
+    }
+    let mut findings = judged(&found, is_enabled);
+    if !unread.is_empty() {
+        let text = format!("you may not list those in {}, so they were not checked", some(&unread));
+        findings.push(Finding::note(SUBJECT, text));
+    }
+    findings
 }
 
 fn full_name(quota: &HierarchicalResourceQuota) -> String {

@@ -81,6 +81,10 @@ fn fine<'a>(structure: &Structure, names: impl Iterator<Item = &'a Name>, settin
     Finding::ok("trees", format!("{} without conditions{others}", count(managed, "namespace")))
 }
 
+/// What is said of copies to a user who may not list all namespaces.
+const NOT_CHECKED: &str = "not checked, which needs the right to list all namespaces; `kubectl hns explain KIND/NAME -n \
+                           NAMESPACE` shows whether a copy is as it should be";
+
 /// What the user may read around a namespace, without copies.
 fn partial(structure: &Structure, settings: &Settings) -> Vec<Finding> {
     let mut findings = check_structure(structure, settings, true);
@@ -97,7 +101,7 @@ fn partial(structure: &Structure, settings: &Settings) -> Vec<Finding> {
         ));
     }
     findings.extend(structure.notes.iter().map(|note| Finding::note("trees", note)));
-    findings.push(Finding::note("copies", "not checked"));
+    findings.push(Finding::note("copies", NOT_CHECKED));
     findings
 }
 
@@ -250,7 +254,7 @@ mod tests {
         };
         let wrong = |names: &str| format!("missing parent: gone does not exist; it is the parent of {names}");
         let checked = "trees: 1 namespace without conditions".to_owned();
-        let unread = "copies: not checked".to_owned();
+        let unread = format!("copies: {NOT_CHECKED}");
         for (lines, terminating, wanted) in [
             (&lines[..3], &["s"][..], vec![wrong("x, y"), noted("s, which is")]),
             (&lines[..3], &["x"], vec![wrong("y"), wrong("s"), noted("x, which is")]),
@@ -303,7 +307,7 @@ mod tests {
         let found = partial(&structure, &settings());
         assert!(found.iter().all(|it| it.level == Level::Note), "{found:?}");
         assert!(found[0].text.starts_with("not checked"), "{found:?}");
-        assert_eq!(found.last(), Some(&Finding::note("copies", "not checked")), "as for an administrator");
+        assert_eq!(found.last(), Some(&Finding::note("copies", NOT_CHECKED)), "as for an administrator");
     }
 
     #[test]
