@@ -288,6 +288,9 @@ impl Deletion<'_> {
     /// Where the child is instead, if the parent has no anchor for it; `found` is its namespace, if it exists.
     async fn elsewhere(&self, found: Option<&ObjectMeta>) -> String {
         let Self { session, child, .. } = self;
+        if found.is_some_and(|it| it.deletion_timestamp.is_some()) {
+            return format!("Namespace {child} is being deleted already.");
+        }
         let (settings, accurate, _) = published::both_settings(session).await;
         let in_accurate = found.filter(|_| accurate.is_some());
         if let Some(above) = in_accurate.and_then(above_in_accurate)

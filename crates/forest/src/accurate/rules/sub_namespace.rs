@@ -7,6 +7,8 @@
 //! be able to give rights in the parent: otherwise an editor could delete the `SubNamespace` alone, and no quota would count its
 //! namespace any more.
 
+use std::collections::BTreeSet;
+
 use super::namespace::{has_next, not_in_hnc};
 use super::{
     can_be_deleted, forbidden, has_rights, hncs_structure_is_known, is_admin, may_delete_below, next_consent,
@@ -25,6 +27,7 @@ use crate::core::tree::EdgeKind;
 use crate::core::verdict::{Answers, Check, Operation, ParentChange, Presence, User, Verdict, presence};
 use crate::dialects::Forest;
 use crate::hnc::rules::parent_change;
+use crate::hnc::words::listed;
 
 /// The most labels that a namespace gets from its `SubNamespace`. A larger one could become too large for its status.
 const MOST_LABELS: usize = 100;
@@ -281,9 +284,27 @@ impl Review<'_> {
             return Err(forbidden("child namespaces exist"));
         }
         if forest.is_terminating(&self.request.namespace) {
-            Ok(())
-        } else {
-            no_template_goes_along(forest, name)
+            return Ok(());
         }
+        no_template_goes_along(forest, name)?;
+        self.has_no_subnamespaces()
+    }
+
+    /// While `kubectl hns convert` takes a tree to HNC's hierarchy, subnamespaces can be below the namespace. They would lose their
+    /// parent.
+    fn has_no_subnamespaces(&self) -> Check {
+        let (forest, name) = (self.forest, &self.request.name);
+        let children = forest.children(name);
+        let subnamespaces: BTreeSet<&Name> =
+            children.iter().filter(|it| forest.is_subnamespace(it)).collect();
+        let cascades = || forest.id(name).is_some_and(|id| forest.allows_cascading_deletion(id));
+        if subnamespaces.is_empty() || cascades() {
+            return Ok(());
+        }
+        Err(forbidden(format!(
+            "namespace {name:?} has subnamespaces in a hierarchy of hnc.x-k8s.io: {}; first finish the conversion: kubectl hns convert ROOT \
+             --to hnc",
+            listed(&subnamespaces)
+        )))
     }
 }

@@ -301,8 +301,12 @@ fn below((above, named): (&Name, &str), (here, source): (There<'_>, There<'_>), 
                  {CREATED_BY}={CREATED_BY_ACCURATE}"
             );
             let also = if here.is_only_labelled() { &*also } else { "" };
+            let other = match source.from() {
+                Some(from) => format!("the one in {from}, from where the one in {above} is copied"),
+                None => format!("the one in {above}"),
+            };
             let advice = format!(
-                "Rename or delete one of the two, or set the annotation {FROM}={above} of the one that is kept to have it replaced{also}."
+                "Rename or delete this one or {other}; or set the annotation {FROM}={above} of this one to have it replaced{also}."
             );
             return ("conflict".to_owned(), why, Some(advice));
         }

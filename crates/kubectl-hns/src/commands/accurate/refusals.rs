@@ -113,7 +113,10 @@ fn of_sub_namespace(request: Request<'_>, reason: &str) -> Option<String> {
         Request::Own(name) | Request::Below(_, name, _)
             if has_template || reason.ends_with("a sub-namespace cannot be a root or a template") =>
         {
-            Some(format!("`kubectl accurate sub cut {name}` makes it a root, and no sub-namespace any more."))
+            let needs = if has_template { "" } else { "A sub-namespace needs no type to be a template. " };
+            Some(format!(
+                "{needs}`kubectl accurate sub cut {name}` makes it a root, and no sub-namespace any more."
+            ))
         }
         _ => None,
     }
@@ -271,7 +274,11 @@ mod tests {
             ("a sub-namespace cannot be a root or a template", "a sub-namespace cannot have a template");
         let below = |kind| Request::Below(kind, "n", "p");
         for (request, reason, wanted) in [
-            (Request::Own("n"), typed, "`kubectl accurate sub cut n` makes it a root"),
+            (
+                Request::Own("n"),
+                typed,
+                "A sub-namespace needs no type to be a template. `kubectl accurate sub cut n`",
+            ),
             (Request::Own("n"), templated, "`kubectl accurate sub cut n` makes it a root"),
             (below(EdgeKind::Template), templated, "`kubectl accurate sub cut n` makes it a root"),
             (below(EdgeKind::Parent), templated, "`kubectl accurate template unset n` removes its template."),

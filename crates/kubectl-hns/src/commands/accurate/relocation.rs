@@ -22,7 +22,7 @@ use crate::{Failure, Terminal, published};
 
 /// Move a sub-namespace, and everything below it, below another parent.
 ///
-/// The new `SubNamespace` has the labels and annotations of the old one. No namespace is deleted at any time. If the command is
+/// The new `SubNamespace` has the spec of the old one. No namespace is deleted at any time. If the command is
 /// interrupted, run it again to finish the move.
 #[derive(Debug, Args)]
 pub(crate) struct Move {

@@ -6,7 +6,7 @@ use clap::Args;
 use forest::accurate::Settings;
 use forest::accurate::glob::Keys;
 use forest::core::name::PERMANENT;
-use hns_api::accurate::labels::TYPE_ROOT;
+use hns_api::accurate::labels::{TYPE_ROOT, TYPE_TEMPLATE};
 use hns_api::accurate::{GROUP, SubNamespace, SubNamespaceSpec};
 use hns_cluster::api::Api;
 use k8s_openapi::api::core::v1::Namespace;
@@ -163,10 +163,10 @@ impl Delete {
         if let Err(failure) = place::stays(name, &found.metadata) {
             return Err(Box::pin(with_forms(failure, session, name)).await);
         }
-        let hint = if place.kind.as_deref() == Some(TYPE_ROOT) {
-            way_to_delete(session, "It is a root namespace", name).await
-        } else {
-            "`kubectl accurate list` shows the sub-namespaces of all roots.".to_owned()
+        let hint = match place.kind.as_deref() {
+            Some(TYPE_ROOT) => way_to_delete(session, "It is a root namespace", name).await,
+            Some(TYPE_TEMPLATE) => way_to_delete(session, "It is a template", name).await,
+            _ => "`kubectl accurate list` shows the sub-namespaces of all roots.".to_owned(),
         };
         let failure = super::no_sub_namespace(name, &place, Some(&hint));
         Err(Box::pin(with_forms(failure, session, name)).await)
@@ -209,6 +209,15 @@ async fn with_forms(failure: Failure, session: &Session, name: &str) -> Failure 
 /// How to delete a namespace without a `SubNamespace`; `is` says what it is.
 pub(in crate::commands) async fn way_to_delete(session: &Session, is: &str, name: &str) -> String {
     let cascades = refusals::cascades(session).await;
+    let params = DeleteParams { dry_run: true, ..DeleteParams::default() };
+    // What is further down can be an obstacle. Another user may have the right.
+    if cascades
+        && let Err(problem) = session.call(session.all::<Namespace>().delete(name, &params)).await
+        && problem.code() == 403
+        && !problem.is_forbidden()
+    {
+        return format!("{is}, which cannot be deleted now: {problem}");
+    }
     without_form(is, name, &Box::pin(refusals::before_deletion(session, name, cascades)).await, cascades)
 }
 
@@ -331,9 +340,9 @@ mod tests {
             ("default", "", true, "It is a root namespace. Kubernetes never deletes namespace default."),
             (
                 "r",
-                "Sub-namespaces of r: s. They are deleted as well.",
+                "Sub-namespaces of r: s. They are deleted as well, with those below them.",
                 true,
-                "It is a root namespace: `kubectl delete namespace r` deletes it.\nSub-namespaces of r: s. They are deleted as well.",
+                "It is a root namespace: `kubectl delete namespace r` deletes it.\nSub-namespaces of r: s. They are deleted as well, with those below them.",
             ),
             (
                 "r",

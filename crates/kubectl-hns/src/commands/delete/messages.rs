@@ -101,7 +101,7 @@ pub(in crate::commands) fn of_accurate((parent, child): (&str, &str), settings: 
             "{is}, and {excluded} {why}: {command} deletes only the SubNamespace; the namespace stays. If only the namespace is deleted, hns creates it again when {excluded} is included again."
         ),
         None => format!(
-            "{is}: {command} deletes it. If only the namespace is deleted, hns creates it again, with its copies but without its own \
+            "{is}: `kubectl accurate plan sub delete {child}` shows whether it can be deleted, and what goes with it; {command} deletes it. If only the namespace is deleted, hns creates it again, with its copies but without its own \
              objects."
         ),
     }
@@ -215,7 +215,7 @@ mod tests {
         let (form, excluded) = ("`kubectl accurate sub delete", "is excluded by excludedNamespaces");
         let when_included = "hns creates it again when out is included again.";
         for (place, wanted) in [
-            (("p", "n"), [format!("hierarchy: {form} n` deletes it."), "hns creates it again, with".into()]),
+            (("p", "n"), [format!("; {form} n` deletes it."), "hns creates it again, with".into()]),
             (("out", "n"), [format!("and out {excluded}"), when_included.into()]),
             (("p", "out"), [format!("and out {excluded}"), when_included.into()]),
         ] {

@@ -9,7 +9,7 @@ use crate::accurate::settings::Settings;
 use crate::accurate::world::{self, draw, draw_with, place, settings};
 use crate::accurate::{Fact as AccurateFact, Stalled, SubNamespaceFact};
 use crate::core::verdict::{Answers, Operation, User, Verdict};
-use crate::{Forest, HierarchyFact, hnc, rules};
+use crate::{Fact, Forest, HierarchyFact, NamespaceFact, Version, hnc, rules};
 
 fn request(operation: Operation, place: &str) -> Request {
     let (namespace, name) = place.split_once('/').unwrap();
@@ -250,6 +250,22 @@ fn one_is_deleted_unless_its_namespace_has_dependants() {
         Some(Stalled { reason: "InvalidName".into(), message: "".into(), observed_generation: 1 });
     let ends = SubNamespaceFact { terminating: true, ..world::form("new") };
     assert!(!waits(stalled) && !waits(ends) && !waits(world::form("v")), "they create nothing");
+}
+
+/// As an interrupted conversion leaves it.
+#[test]
+fn one_stays_while_its_namespace_has_subnamespaces() {
+    let mut forest = draw("r root, s ^r, k");
+    assert_eq!(delete(&forest, "r/s"), "ok");
+    let annotations = [("hnc.x-k8s.io/subnamespace-of", "s")].into_iter().collect();
+    let version = Version { resource_version: "2".into(), ..world::version("k") };
+    let below = NamespaceFact { name: "k".into(), version, annotations, ..NamespaceFact::default() };
+    forest.apply(Fact::Namespace(below));
+    assert!(
+        delete(&forest, "r/s")
+            .starts_with("namespace \"s\" has subnamespaces in a hierarchy of hnc.x-k8s.io: \"k\";")
+    );
+    assert_eq!(delete(&forest, "r/other"), "ok");
 }
 
 /// Kubernetes refuses to delete some namespaces, so the `SubNamespace` would wait forever.

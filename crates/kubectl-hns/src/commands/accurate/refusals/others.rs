@@ -146,7 +146,7 @@ fn fates(are_owned: bool, cascades: Option<bool>) -> [String; 2] {
     if cascades {
         let which = if are_owned { "They" } else { "Those with a SubNamespace" };
         return [
-            format!("{which} are deleted as well."),
+            format!("{which} are deleted as well, with those below them."),
             format!("They stay, and lose their parent. To prevent that, first {elsewhere}"),
         ];
     }
@@ -265,8 +265,16 @@ mod tests {
             |all: &[&str]| -> Names { Some(all.iter().map(|it| ((*it).to_owned(), false)).collect()) };
         let ending: Names = Some([("a".to_owned(), true)].into());
         for (children, forms, wanted) in [
-            (names(&["a"]), names(&["a"]), "Sub-namespaces of n: a. They are deleted as well."),
-            (names(&["a"]), None, "Sub-namespaces of n: a. Those with a SubNamespace are deleted as well."),
+            (
+                names(&["a"]),
+                names(&["a"]),
+                "Sub-namespaces of n: a. They are deleted as well, with those below them.",
+            ),
+            (
+                names(&["a"]),
+                None,
+                "Sub-namespaces of n: a. Those with a SubNamespace are deleted as well, with those below them.",
+            ),
             (
                 names(&["a"]),
                 names(&[]),
@@ -277,7 +285,7 @@ mod tests {
             (
                 None,
                 None,
-                "You may not list namespaces, so n may have sub-namespaces that are not named here. Those with a SubNamespace are deleted as well.",
+                "You may not list namespaces, so n may have sub-namespaces that are not named here. Those with a SubNamespace are deleted as well, with those below them.",
             ),
         ] {
             let found = without_others("n", [&children, &forms], &names(&[]), Some(true));

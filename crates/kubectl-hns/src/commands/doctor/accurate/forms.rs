@@ -130,6 +130,16 @@ pub(super) fn interrupted(namespace: &NamespaceFact, forms: &[(Name, SubNamespac
     ))
 }
 
+/// Whether this `SubNamespace` is the one that an interrupted command left, which [`interrupted`] reports.
+pub(super) fn is_left_over(
+    (parent, form): (&Name, &SubNamespaceFact),
+    namespaces: &[NamespaceFact],
+    forms: &[(Name, SubNamespaceFact)],
+) -> bool {
+    let mut named = namespaces.iter().filter(|it| it.name == form.name);
+    named.any(|it| mark(it).is_some_and(|mark| *mark.namespace == **parent && is_left(it, &mark, forms)))
+}
+
 /// The namespaces with the mark of a move or a cut that has nothing left to do. Who loses the rights in a namespace by moving it cannot
 /// remove the mark.
 pub(super) fn marked_in_vain(
