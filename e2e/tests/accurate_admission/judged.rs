@@ -38,16 +38,16 @@ async fn two_settings_give_accurates_way() {
     let lenient = Settings { allow_cascading_deletion: true, trust_namespace_editors: true, ..strict() };
     scene.product.configure_accurate(&lenient).await.unwrap();
     let boss = scene.user("boss");
-    let root = "/api/v1/namespaces/root?dryRun=All";
+    let sub = "/api/v1/namespaces/sub?dryRun=All";
     eventually("the webhook uses the new settings", PATIENCE, async || {
-        send(&boss, "DELETE", root, Value::Null).await.map(drop).map_err(|error| error.to_string())
+        send(&boss, "DELETE", sub, Value::Null).await.map(drop).map_err(|error| error.to_string())
     })
     .await
     .unwrap();
     try_out(&scene, include_str!("lenient.yaml")).await;
     scene.product.configure_accurate(&strict()).await.unwrap();
     eventually("the webhook uses the first settings again", PATIENCE, async || {
-        match send(&boss, "DELETE", root, Value::Null).await {
+        match send(&boss, "DELETE", sub, Value::Null).await {
             Err(kube::Error::Api(status)) if status.code == 403 => Ok(()),
             other => Err(format!("{other:?}")),
         }
