@@ -130,6 +130,13 @@ impl Forest {
         subnamespace_of(self, id)
     }
 
+    /// The subnamespaces below that keep this namespace from being deleted: none if cascading deletion is allowed.
+    pub(crate) fn obstructing_subnamespaces(&self, id: Id) -> Vec<&Name> {
+        let below = self.downstream(id).iter().filter(|child| self.subnamespace_of(**child).is_some());
+        let names: Vec<&Name> = below.map(|child| self.name(*child)).collect();
+        if names.is_empty() || self.allows_cascading_deletion(id) { Vec::new() } else { names }
+    }
+
     /// Whether deleting this namespace may delete the subnamespaces below: it or an ancestor allows it. In a cycle only the
     /// namespace itself counts.
     pub(crate) fn allows_cascading_deletion(&self, id: Id) -> bool {

@@ -10,6 +10,9 @@ use crate::structure::Structure;
 
 /// The ancestors that a condition of a namespace names as halted, and whose hierarchy the user may not read.
 pub(super) fn halted_unread(structure: &Structure) -> BTreeSet<Name> {
+    if structure.hidden.is_empty() {
+        return BTreeSet::new();
+    }
     let forest = structure.forest();
     let is_named = |name: &Name, above: &Name| {
         let quoted = format!("{above:?}");

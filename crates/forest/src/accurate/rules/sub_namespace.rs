@@ -294,17 +294,14 @@ impl Review<'_> {
     /// parent.
     fn has_no_subnamespaces(&self) -> Check {
         let (forest, name) = (self.forest, &self.request.name);
-        let children = forest.children(name);
-        let subnamespaces: BTreeSet<&Name> =
-            children.iter().filter(|it| forest.is_subnamespace(it)).collect();
-        let cascades = || forest.id(name).is_some_and(|id| forest.allows_cascading_deletion(id));
-        if subnamespaces.is_empty() || cascades() {
+        let below = forest.id(name).map(|id| forest.obstructing_subnamespaces(id)).unwrap_or_default();
+        if below.is_empty() {
             return Ok(());
         }
         Err(forbidden(format!(
             "namespace {name:?} has subnamespaces in a hierarchy of hnc.x-k8s.io: {}; first finish the conversion: kubectl hns convert ROOT \
              --to hnc",
-            listed(&subnamespaces)
+            listed(&BTreeSet::from_iter(below))
         )))
     }
 }

@@ -233,14 +233,9 @@ impl Review<'_> {
         self.has_no_anchor()?;
         let Some(id) = self.forest.existing(name) else { return Ok(()) };
         anchor::can_be_deleted(self.forest, id)?;
-        let forest = self.forest;
-        let subnamespaces: Vec<&str> = forest
-            .downstream(id)
-            .iter()
-            .filter(|child| forest.subnamespace_of(**child).is_some())
-            .map(|child| &**forest.name(*child))
-            .collect();
-        if subnamespaces.is_empty() || forest.allows_cascading_deletion(id) {
+        let subnamespaces: Vec<&str> =
+            self.forest.obstructing_subnamespaces(id).into_iter().map(|it| &**it).collect();
+        if subnamespaces.is_empty() {
             return Ok(());
         }
         Err(Denial::forbidden(format!(

@@ -323,7 +323,7 @@ pub(super) fn is_marked_in_vain(place: &Place) -> bool {
     place.moved_from.as_ref().is_some_and(|it| Some(&it.namespace) == place.parent.as_ref())
 }
 
-/// The same, with the line that says what was done.
+/// [`finish`], with the line that says what was done.
 async fn finish_move(
     (session, terminal): (&Session, &Terminal),
     name: &str,

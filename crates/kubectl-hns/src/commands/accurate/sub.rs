@@ -201,9 +201,15 @@ async fn with_forms(failure: Failure, session: &Session, name: &str) -> Failure 
     let parents = found.unwrap_or_default().into_iter().filter_map(|it| it.metadata.namespace);
     parents.fold(failure, |failure, parent| {
         failure.and_hint(&format!(
-            "SubNamespace {parent}/{name} owns no namespace: `kubectl delete subnamespaces.{GROUP} {name} -n {parent}` deletes it."
+            "SubNamespace {parent}/{name} owns no namespace: {}.",
+            to_delete_form(&parent, name)
         ))
     })
+}
+
+/// The command that deletes a `SubNamespace` to which no namespace belongs, as a clause.
+pub(in crate::commands) fn to_delete_form(parent: &str, name: &str) -> String {
+    format!("`kubectl delete subnamespaces.{GROUP} {name} -n {parent}` deletes it")
 }
 
 /// How to delete a namespace without a `SubNamespace`; `is` says what it is.

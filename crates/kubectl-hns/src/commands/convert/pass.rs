@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use forest::{Fact, Kind, KindSettings, Name, NamespaceFact, hnc};
-use hns_api::accurate::GROUP;
 use hns_api::accurate::labels::{PARENT, TYPE};
 use hns_api::annotations::SUBNAMESPACE_OF;
 use hns_cluster::api::Api;
@@ -17,6 +16,7 @@ use tokio::time::{Instant, sleep};
 use super::objects::{Findings, kinds};
 use super::tree::{Cluster, Step, Tree};
 use crate::commands::accurate::forms;
+use crate::commands::accurate::sub::to_delete_form;
 use crate::commands::hierarchy;
 use crate::commands::relocation::{self, ManagedMetadata};
 use crate::configured_kinds;
@@ -74,7 +74,8 @@ pub(super) async fn run(
     }
     for (parent, name) in &tree.idle {
         terminal.note(&format!(
-            "SubNamespace {parent}/{name} owns no namespace, and stays: `kubectl delete subnamespaces.{GROUP} {name} -n {parent}` deletes it"
+            "SubNamespace {parent}/{name} owns no namespace, and stays: {}",
+            to_delete_form(parent, name)
         ));
     }
     if !yes && !terminal.confirm("Go on?")? {

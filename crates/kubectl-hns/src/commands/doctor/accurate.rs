@@ -15,7 +15,7 @@ use kube::CustomResourceExt;
 use kube::api::{DynamicObject, ListParams};
 use kube::core::ObjectMeta;
 
-use self::forms::{interrupted, is_left_over, marked_in_vain, stalled, unfinished};
+use self::forms::{interrupted, left_over, marked_in_vain, stalled, unfinished};
 use super::remedies::for_all;
 use super::{Finding, some};
 use crate::accurate_trees::{self, AccurateTrees};
@@ -38,7 +38,8 @@ pub(super) async fn check(
         Err(failure) => return vec![Finding::note(SUBJECT, format!("not checked: {}", failure.clause()))],
     };
     let mut findings = misplaced(&forest);
-    let others = forms.iter().filter(|(parent, form)| !is_left_over((parent, form), &namespaces, &forms));
+    let left = left_over(&namespaces, &forms);
+    let others = forms.iter().filter(|(parent, form)| !left.contains(&(parent.clone(), form.name.clone())));
     findings.extend(others.filter_map(|(parent, form)| {
         stalled(parent, form, (&forest, &forms)).or_else(|| unfinished(parent, form, &forest))
     }));

@@ -1,9 +1,10 @@
 //! Checks `SubNamespaces`: those without a namespace, and those that an interrupted move left.
 
+use std::collections::BTreeSet;
+
 use forest::accurate::SubNamespaceFact;
 use forest::accurate::why::{Frozen, frozen};
 use forest::{Forest, Name, NamespaceFact};
-use hns_api::accurate::GROUP;
 use hns_api::accurate::annotations::MOVED_FROM;
 use hns_api::accurate::conditions::CONFLICT;
 use hns_api::accurate::labels::PARENT;
@@ -12,6 +13,7 @@ use super::super::anchors::{NOT_CREATED, NOT_DELETED};
 use super::super::{Finding, some};
 use super::{SUBJECT, reason};
 use crate::commands::accurate::place::Original;
+use crate::commands::accurate::sub;
 
 /// A `SubNamespace` without its namespace.
 pub(super) fn stalled(
@@ -45,7 +47,7 @@ fn child_above<'a>(forest: &'a Forest, parent: &'a str, name: &str) -> Option<&'
 
 /// How to delete a `SubNamespace` without a namespace.
 fn deletion(parent: &str, name: &str) -> String {
-    format!("`kubectl delete subnamespaces.{GROUP} {name} -n {parent}` deletes it, and no namespace")
+    format!("{}, and no namespace", sub::to_delete_form(parent, name))
 }
 
 /// A `SubNamespace` whose namespace has still to be created, or to be deleted with it: both take a moment if nothing is wrong.
@@ -117,7 +119,7 @@ fn taken(
 
 /// A move or a cut that is not finished: the `SubNamespace` that it still had to delete is left.
 pub(super) fn interrupted(namespace: &NamespaceFact, forms: &[(Name, SubNamespaceFact)]) -> Option<Finding> {
-    let Original { namespace: from, .. } = mark(namespace).filter(|it| is_left(namespace, it, forms))?;
+    let Original { namespace: from, .. } = left(namespace, forms)?;
     let NamespaceFact { name, labels, .. } = namespace;
     let command =
         labels.get(PARENT).map_or_else(|| format!("cut {name}"), |parent| format!("move {name} {parent}"));
@@ -130,14 +132,13 @@ pub(super) fn interrupted(namespace: &NamespaceFact, forms: &[(Name, SubNamespac
     ))
 }
 
-/// Whether this `SubNamespace` is the one that an interrupted command left, which [`interrupted`] reports.
-pub(super) fn is_left_over(
-    (parent, form): (&Name, &SubNamespaceFact),
+/// The parents and names of the `SubNamespaces` that interrupted commands left, which [`interrupted`] reports.
+pub(super) fn left_over(
     namespaces: &[NamespaceFact],
     forms: &[(Name, SubNamespaceFact)],
-) -> bool {
-    let mut named = namespaces.iter().filter(|it| it.name == form.name);
-    named.any(|it| mark(it).is_some_and(|mark| *mark.namespace == **parent && is_left(it, &mark, forms)))
+) -> BTreeSet<(Name, Name)> {
+    let place = |it: &NamespaceFact| Some((left(it, forms)?.namespace.as_str().into(), it.name.clone()));
+    namespaces.iter().filter_map(place).collect()
 }
 
 /// The namespaces with the mark of a move or a cut that has nothing left to do. Who loses the rights in a namespace by moving it cannot
@@ -163,6 +164,11 @@ pub(super) fn marked_in_vain(
 /// left then is in conflict.
 fn mark(namespace: &NamespaceFact) -> Option<Original> {
     Original::read(namespace.annotations.get(MOVED_FROM)?).filter(|_| !namespace.terminating)
+}
+
+/// The `SubNamespace` that an interrupted command left.
+fn left(namespace: &NamespaceFact, forms: &[(Name, SubNamespaceFact)]) -> Option<Original> {
+    mark(namespace).filter(|it| is_left(namespace, it, forms))
 }
 
 /// Whether the `SubNamespace` exists, and the namespace does not belong to it.
