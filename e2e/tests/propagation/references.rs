@@ -101,7 +101,13 @@ async fn a_binding_gives_no_rights_of_another_role_of_that_name() -> Result<()> 
     scene.users.send("admin", Method::DELETE, &own, &Value::Null).await?.allowed("deleting")?;
     let goes = json!({ "metadata": { "annotations": { "propagate.hnc.x-k8s.io/none": null } } });
     let role = object_path("roles", TOP, READER);
-    scene.users.send("limo", Method::PATCH, &role, &goes).await?.allowed("propagating")?;
+    // The webhook hears of the deletion from its watch.
+    eventually("the webhook knows that no Role is in the way", PATIENCE, async || {
+        let answer = scene.users.send("limo", Method::PATCH, &role, &goes).await;
+        let answer = answer.map_err(|error| format!("{error:#}"))?;
+        answer.allowed("propagating").map_err(|error| format!("{error:#}"))
+    })
+    .await?;
     in_mid(&scene, ("rolebindings", "attack"), true).await?;
     may_list(&scene, "pods", true).await?;
     may_list(&scene, "secrets", false).await?;
