@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use hns_api::names::MISSING_PARENTS;
 use hns_api::{HierarchyConfiguration, SubnamespaceAnchor, labels};
-use hns_e2e::steps::HIERARCHY;
+use hns_e2e::steps::{HIERARCHY, PATIENCE};
 use hns_e2e::{
     Cluster, Component, Launch, NAMESPACE, Options, Product, Replica, Signal, Steps, eventually, refusal,
 };
@@ -68,7 +68,16 @@ async fn users(cluster: &Cluster, names: [&str; 2]) -> [Steps; 2] {
             admin.make_admin(name, user).await.unwrap();
         }
     }
-    ["alice", "bob"].map(|user| Steps::of(cluster.client_as(user, &[])))
+    let users = ["alice", "bob"].map(|user| Steps::of(cluster.client_as(user, &[])));
+    for (steps, name) in users.iter().flat_map(|steps| names.map(|name| (steps, name))) {
+        eventually(&format!("the authorizer knows the admins of {name}"), PATIENCE, async || {
+            let listed = steps.hierarchies(name).list(&ListParams::default()).await;
+            listed.map(drop).map_err(|error| error.to_string())
+        })
+        .await
+        .unwrap();
+    }
+    users
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -216,6 +225,12 @@ async fn an_anchor_takes_no_namespace_that_names_it_at_the_same_moment_at_anothe
     .unwrap();
     assert!(admin.namespaces().get_opt("late").await.unwrap().is_none());
     bob.anchors("bobs").delete("late", &DeleteParams::default()).await.unwrap();
+    eventually("the late anchor goes", PATIENCE, async || match bob.anchors("bobs").get_opt("late").await {
+        Ok(None) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await
+    .unwrap();
     // A client that does not try again by itself.
     let mut config = cluster.config();
     config.default_retry = false;

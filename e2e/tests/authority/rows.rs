@@ -103,6 +103,7 @@ async fn a_parent_must_exist() -> Result<()> {
     }
     // A user who may create the parent may name it before it exists; others may not.
     scene.steps.make_admin("e-child", "e-user").await?;
+    scene.may("e-user", (hns_api::GROUP, "hierarchyconfigurations"), "e-child").await?;
     let below = place(&scene.user("e-user"), "e-child", "e-parent").send().await;
     denied("a missing parent", below, Of::Hierarchy, 403, &["\"e-parent\" does not exist"]);
     place(&admin, "e-child", "e-parent").dry().send().await?;

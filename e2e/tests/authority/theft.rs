@@ -251,6 +251,7 @@ async fn no_way_of_annotating_takes_a_namespace_without_a_right_in_it() -> Resul
     let (_, take) = ways_of_annotating(&owner, "sa-lone", &stored, "sa-evil").swap_remove(0);
     take.send().await?;
     scene.steps.labelled(&["sa-lone", "sa-evil"]).await?;
+    scene.known(&["sa-evil", "sa-lone"]).await?;
     // It is a subnamespace now, and a user with rights on anchors alone may create its missing anchor.
     let editor = scene.anchor_editor("sa-editor", "sa-evil").await?;
     Steps::of(editor.clone()).create_anchor("sa-evil", "sa-lone").await?;
@@ -320,7 +321,11 @@ async fn the_administrator_moves_a_subnamespace_by_hand() -> Result<()> {
     steps.labelled(&["mm-child", "mm-old"]).await?;
     let kubectl = |args: &'static [&'static str]| scene.cluster().kubectl().args(args.iter().copied()).ok();
     kubectl(&["annotate", "ns", "mm-child", "hnc.x-k8s.io/subnamespace-of=mm-new", "--overwrite"]).await?;
-    steps.create_anchor("mm-new", "mm-child").await?;
+    // The webhook hears of the annotation from its watch.
+    eventually("the webhook knows the new parent", PATIENCE, async || {
+        steps.create_anchor("mm-new", "mm-child").await.map(drop).map_err(|error| error.to_string())
+    })
+    .await?;
     kubectl(&["delete", "subns", "mm-child", "-n", "mm-old"]).await?;
     steps.labelled(&["mm-child", "mm-new"]).await
 }

@@ -241,7 +241,11 @@ async fn a_selector_of_the_largest_annotations_is_refused_at_once() -> Result<()
     controller.namespaces().patch("selects", &PatchParams::default(), &Patch::Merge(labelled)).await?;
     admin.create_binding("selects", "tessa", ("ClusterRole", "admin"), "tessa").await?;
     let tessa = Steps::of(fixture.product.cluster().client_as("tessa", &[]));
-    tessa.create_role("selects", "role", (&["get"], "", "pods")).await?;
+    eventually("tessa may create roles", Duration::from_secs(20), async || {
+        let created = tessa.create_role("selects", "role", (&["get"], "", "pods")).await;
+        created.map(drop).map_err(|error| error.to_string())
+    })
+    .await?;
     // The API server learns of the labels a moment later.
     eventually("sources of the namespace are judged", Duration::from_secs(20), async || {
         let wrong =

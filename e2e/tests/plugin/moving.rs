@@ -292,10 +292,14 @@ async fn a_missing_right_is_named_before_anything_is_changed() {
     get.ok().await.unwrap();
     let bind = ["create", "clusterrolebinding", "mr-get", "--clusterrole=mr-get", "--user=mona"];
     live.cluster.kubectl().args(bind).ok().await.unwrap();
-    let refused = live.hns("move mr-sub --to mr-to --yes --as mona").await;
-    assert_eq!((refused.code, &*refused.stdout), (Some(1), ""));
     let wanted = "Error: you may not update the namespace mr-sub, which this needs; nothing was changed\n";
-    assert!(refused.stderr.contains(wanted), "{refused:?}");
+    let refused = eventually("the authorizer knows mona's rights", PATIENCE, async || {
+        let refused = live.hns("move mr-sub --to mr-to --yes --as mona").await;
+        if refused.stderr.contains(wanted) { Ok(refused) } else { Err(format!("{refused:?}")) }
+    })
+    .await
+    .unwrap();
+    assert_eq!((refused.code, &*refused.stdout), (Some(1), ""));
     assert_eq!(scene.annotation().await.as_deref(), Some("mr-from"));
     assert_eq!(scene.anchors().await, [("mr-from".to_owned(), "Ok".to_owned())]);
 }

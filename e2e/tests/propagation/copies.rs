@@ -192,7 +192,13 @@ impl Case<'_> {
                     fields["metadata"]["ownerReferences"] = json!([self.owner(&namespace).await?]);
                 }
                 let place = (self.row.kind.as_str(), namespace.as_str(), self.row.name.as_str());
-                self.scene.create(who, place, fields).await?.allowed("creating")?;
+                // What is below may be in the way until the webhook has seen its labels.
+                eventually("it may be created", PATIENCE, async || {
+                    let answer = self.scene.create(who, place, fields.clone()).await;
+                    let allowed = answer.and_then(|answer| answer.allowed("creating"));
+                    allowed.map(drop).map_err(|error| format!("{error:#}"))
+                })
+                .await?;
             }
             "create account" => {
                 let place = ("serviceaccounts", namespace.as_str(), self.row.name.as_str());

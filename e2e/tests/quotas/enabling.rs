@@ -193,9 +193,12 @@ async fn without_the_rights_quotas_stay_disabled_until_they_are_granted() -> Res
     // A right is lost later.
     let roles: Api<Role> = Api::namespaced(cluster.admin(), NAMESPACE);
     roles.delete("hns-webhook", &DeleteParams::default()).await?;
-    let shown = doctor().await?;
     let missing = "WRONG  rights for hierarchical quotas: the service account hns-webhook may not get, update configmaps/hnc-quota-ledger";
-    ensure!(shown.contains(missing), "{shown}");
+    eventually("the doctor finds the lost right", PATIENCE, async || {
+        let shown = doctor().await.map_err(|error| format!("{error:#}"))?;
+        if shown.contains(missing) { Ok(()) } else { Err(shown) }
+    })
+    .await?;
     scene.steps.plant(&[("mr-child", "mr-root")]).await?;
     scene.derived("mr-child", &[("services", "1")]).await?;
     let denied =

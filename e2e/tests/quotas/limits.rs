@@ -6,6 +6,7 @@ use anyhow::{Result, ensure};
 use hns_api::annotations::HRQ_LIMITS;
 use hns_api::conditions::EXCEEDED;
 use hns_api::names::DERIVED_QUOTA;
+use hns_e2e::steps::PATIENCE;
 use hns_e2e::{eventually, stays};
 use kube::api::DeleteParams;
 use serde_json::json;
@@ -43,7 +44,12 @@ async fn the_sum_over_a_namespace_and_its_child_is_limited_and_the_denial_has_th
         format!("Error from server (Forbidden): error when creating \"STDIN\": {denied}")
     );
     scene.remove("s-root", "one").await?;
-    scene.serve_all("s-child", &["three"]).await?;
+    // The control plane counts anew, and the webhook hears of that from its watch.
+    eventually("there is room for another", PATIENCE, async || {
+        let served = scene.serve("s-child", "three").await.map_err(|error| format!("{error:#}"))?;
+        served.map(drop).map_err(|error| error.to_string())
+    })
+    .await?;
     scene.uses("s-root", "budget", &[("services", "2")]).await
 }
 

@@ -32,7 +32,11 @@ async fn delete_and_hold(user: &Steps, namespace: &str, copy: &str) -> Result<()
     config_maps.patch("dependent", &PatchParams::default(), &Patch::Merge(json!({ "metadata": { "ownerReferences": [{
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "name": copy, "uid": uid, "blockOwnerDeletion": true,
     }] } }))).await?;
-    copies.delete(copy, &DeleteParams::foreground()).await?;
+    eventually(&format!("{copy} may be deleted, because {namespace} is"), PATIENCE, async || {
+        let deleted = copies.delete(copy, &DeleteParams::foreground()).await;
+        deleted.map(drop).map_err(|error| error.to_string())
+    })
+    .await?;
     let held = copies.get(copy).await?.metadata;
     ensure!(held.deletion_timestamp.is_some() && held.finalizers.is_some(), "{held:?}");
     Ok(())
@@ -84,6 +88,14 @@ async fn who_holds_up_a_deletion_keeps_no_right() -> Result<()> {
     steps.binding_arrives(&["en-leaf"], "admins-again", "en-top", "en-other").await?;
     steps.binding_leaves(&["en-mid", "en-sub"], "admins-again").await?;
 
+    // The API server's authorizer follows RBAC objects with a delay.
+    eventually("grace has lost her rights", PATIENCE, async || {
+        match grace.bindings("en-mid").get_opt("sleeper").await {
+            Err(kube::Error::Api(status)) if status.code == 403 => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await?;
     let herself = json!({ "subjects": binding("sleeper", ("ClusterRole", "admin"), "en-grace").subjects });
     match grace.bindings("en-mid").patch("sleeper", &PatchParams::default(), &Patch::Merge(herself)).await {
         Err(kube::Error::Api(status)) => ensure!(status.code == 403, "{status:?}"),

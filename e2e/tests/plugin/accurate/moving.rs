@@ -2,7 +2,8 @@
 
 use hns_api::accurate::annotations::MOVED_FROM;
 use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE};
-use hns_e2e::Proxy;
+use hns_e2e::steps::PATIENCE;
+use hns_e2e::{Proxy, eventually};
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
@@ -141,11 +142,15 @@ async fn a_missing_right_is_named() {
     kubectl.args(role.split(' ')).ok().await.unwrap();
     let bind = "create clusterrolebinding ay-get --clusterrole=ay-get --user=mona";
     scene.world.fixture.cluster.kubectl().args(bind.split(' ')).ok().await.unwrap();
-    let refused = scene.world.run("sub move ay-sub ay-to --as mona").await;
-    refused.fails(
-        "Error: you may not update the namespace ay-sub, nor create subnamespaces.accurate.cybozu.com in ay-to, nor delete \
-         subnamespaces.accurate.cybozu.com in ay-from, which this needs; nothing was changed\n",
-    );
+    let wanted = "Error: you may not update the namespace ay-sub, nor create subnamespaces.accurate.cybozu.com in ay-to, nor delete \
+                  subnamespaces.accurate.cybozu.com in ay-from, which this needs; nothing was changed\n";
+    let refused = eventually("the authorizer knows mona's rights", PATIENCE, async || {
+        let refused = scene.world.run("sub move ay-sub ay-to --as mona").await;
+        if refused.stderr.starts_with(wanted) { Ok(refused) } else { Err(format!("{refused:?}")) }
+    })
+    .await
+    .unwrap();
+    refused.fails(wanted);
     scene.world.has_forms("ay-sub", &[("ay-from", false)]).await;
 }
 

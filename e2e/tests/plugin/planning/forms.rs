@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use hns_e2e::eventually;
+use hns_e2e::steps::PATIENCE;
 use serde_json::Value;
 
 use super::super::fixture::{Output, live};
@@ -98,10 +100,15 @@ async fn creation_and_deletion_are_planned() {
     // A user who may not read the parent is told the same, for the anchor is known from the subnamespace.
     steps.create_binding("pd-sub", "of-sub", ("ClusterRole", "admin"), "petra").await.unwrap();
     steps.binding_arrives(&["pd-low"], "of-sub", "pd-sub", "petra").await.unwrap();
-    let as_tenant = live.hns("plan delete pd-low --as petra").await;
-    // But for what a parent that the user may not read could change.
-    let told = text(&as_tenant).replace("Totals (at least)", "Totals");
-    assert_eq!(told, text(&live.hns("plan delete pd-low").await));
+    eventually("petra is told the same", PATIENCE, async || {
+        let as_tenant = live.hns("plan delete pd-low --as petra").await;
+        // But for what a parent that the user may not read could change.
+        let told = text(&as_tenant).replace("Totals (at least)", "Totals");
+        let wanted = text(&live.hns("plan delete pd-low").await);
+        if told == wanted { Ok(()) } else { Err(format!("{as_tenant:?} instead of {wanted}")) }
+    })
+    .await
+    .unwrap();
     // The permission for cascading deletion does not change the rights.
     for words in ["plan delete pd-sub --as petra", "plan delete pd-sub -a --as petra"] {
         let as_tenant = live.hns(words).await;
@@ -118,19 +125,26 @@ async fn creation_and_deletion_are_planned() {
     let anchors = (&["get", "list", "delete"][..], "hnc.x-k8s.io", "subnamespaceanchors");
     steps.create_role("pd-sub", "anchors", anchors).await.unwrap();
     steps.create_binding("pd-sub", "anchors", ("Role", "anchors"), "anna").await.unwrap();
+    let words = "The subnamespace anchor pd-low in pd-sub would be deleted\nThis would be allowed.\n";
+    let allowed = async |user: &str| {
+        eventually(&format!("{user} may delete anchors"), PATIENCE, async || {
+            let plan = live.hns(&format!("plan delete pd-low -n pd-sub --as {user}")).await;
+            let is_allowed = plan.code == Some(0) && plan.stdout.starts_with(words);
+            if is_allowed { Ok(plan) } else { Err(format!("{plan:?}")) }
+        })
+        .await
+        .unwrap()
+    };
+    let named = allowed("anna").await;
     let unnamed = live.hns("plan delete pd-low --as anna").await;
     assert!(unnamed.code == Some(1) && unnamed.stderr.contains("name its parent with -n"), "{unnamed:?}");
-    let named = live.hns("plan delete pd-low -n pd-sub --as anna").await;
-    let words = "The subnamespace anchor pd-low in pd-sub would be deleted\nThis would be allowed.\n";
-    assert!(named.code == Some(0) && named.stdout.starts_with(words), "{named:?}");
     assert!(named.stdout.contains("  pd-low would be deleted, with everything in it"), "{named:?}");
     assert!(!named.stdout.contains("left to do"), "what only seems to be missing: {named:?}");
     // So does one who may not even read them.
     let delete = (&["delete"][..], "hnc.x-k8s.io", "subnamespaceanchors");
     steps.create_role("pd-sub", "delete", delete).await.unwrap();
     steps.create_binding("pd-sub", "delete", ("Role", "delete"), "ivan").await.unwrap();
-    let blind = live.hns("plan delete pd-low -n pd-sub --as ivan").await;
-    assert!(blind.code == Some(0) && blind.stdout.starts_with(words), "{blind:?}");
+    let blind = allowed("ivan").await;
     assert!(blind.stdout.contains("  pd-low would be deleted, with everything in it"), "{blind:?}");
     let unconfirmed = live.hns("delete pd-low -n pd-sub --as ivan").await;
     assert!(unconfirmed.code == Some(1) && unconfirmed.stderr.contains("With --yes"), "{unconfirmed:?}");
@@ -186,10 +200,14 @@ async fn without_rights_what_is_refused_and_what_is_unknown_is_said() {
     let steps = live.steps();
     steps.plant(&[("pr-top", ""), ("pr-n", "pr-top"), ("pr-other", "")]).await.unwrap();
     steps.make_admin("pr-n", "pia").await.unwrap();
-    let plan = live.hns("plan set pr-n --root --as pia").await;
-    assert_eq!(plan.code, Some(1), "{plan:?}");
     let words = "(401 Unauthorized): user \"pia\" is not authorized to change the parent of \"pr-n\"";
-    assert!(plan.stdout.contains(words), "{plan:?}");
+    let plan = eventually("pia is admin of pr-n", PATIENCE, async || {
+        let plan = live.hns("plan set pr-n --root --as pia").await;
+        if plan.stdout.contains(words) { Ok(plan) } else { Err(format!("{plan:?}")) }
+    })
+    .await
+    .unwrap();
+    assert_eq!(plan.code, Some(1), "{plan:?}");
     assert_eq!(plan.stderr, "Error: this would be refused\n", "a note about effects that there are not");
     let refused = live.hns("set pr-n --root --as pia").await;
     assert!(refused.stderr.contains("\nYou are logged in, but you may not make this change"), "{refused:?}");
@@ -198,10 +216,19 @@ async fn without_rights_what_is_refused_and_what_is_unknown_is_said() {
     steps.make_admin("pr-top", "paul").await.unwrap();
     // What the API server allows is known even where the effects are not.
     for (user, hidden) in [("paul", "rolebindings"), ("pia", "the hierarchy of pr-top")] {
-        let plan = live.hns(&format!("plan create pr-new -n pr-n --as {user} -o json")).await.json();
+        let words = format!("plan create pr-new -n pr-n --as {user} -o json");
+        // Paul's binding is copied to pr-n first.
+        let plan = eventually(&format!("{user} is admin of pr-n"), PATIENCE, async || {
+            let output = live.hns(&words).await;
+            match serde_json::from_str::<Value>(&output.stdout) {
+                Ok(plan) if plan["verdict"]["outcome"] == "allowed" => Ok(plan),
+                _ => Err(format!("{output:?}")),
+            }
+        })
+        .await
+        .unwrap();
         let notes = plan["notes"].as_array().unwrap();
         assert!(notes.len() == 1 && notes[0].as_str().unwrap().contains(hidden), "{plan:#}");
-        assert_eq!(plan["verdict"]["outcome"], "allowed", "{plan:#}");
         assert_eq!(plan["pending"], Value::Null, "{plan:#}");
     }
     let taken = live.hns("plan create pr-other -n pr-n --as pia").await;
