@@ -65,13 +65,22 @@ pub(crate) fn is_labelled<'a>(label: impl Fn(&str) -> Option<&'a str>) -> bool {
 
 /// The `SubNamespaces` of the cluster, or of a namespace.
 async fn list(session: &Session, within: Option<&str>) -> Result<Vec<(Name, SubNamespaceFact)>, Problem> {
+    let all = session.list(&api(session, within), &ListParams::default()).await?;
+    Ok(all.into_iter().map(ingest::accurate::sub_namespace).collect())
+}
+
+/// A `SubNamespace`, if the user may read it.
+async fn get(session: &Session, namespace: &str, name: &str) -> Option<(Name, SubNamespaceFact)> {
+    let found = session.call(api(session, Some(namespace)).get_opt(name)).await;
+    found.ok().flatten().map(ingest::accurate::sub_namespace)
+}
+
+fn api(session: &Session, within: Option<&str>) -> Api<DynamicObject> {
     let (client, resource) = (session.client.clone(), SubNamespace::api_resource());
-    let api: Api<DynamicObject> = match within {
+    match within {
         Some(namespace) => Api::namespaced_with(client, namespace, &resource),
         None => Api::all_with(client, &resource),
-    };
-    let all = session.list(&api, &ListParams::default()).await?;
-    Ok(all.into_iter().map(ingest::accurate::sub_namespace).collect())
+    }
 }
 
 fn unlisted(problem: &Problem) -> Failure {

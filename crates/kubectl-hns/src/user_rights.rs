@@ -13,6 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{ListParams, PostParams};
 
 use forest::rules::User;
+use hns_api::accurate::annotations::{FROM, MODE_UPDATE, PROPAGATE};
 use hns_api::labels;
 use hns_cluster::access_review::allowed;
 
@@ -135,6 +136,46 @@ pub(crate) async fn lost_with(session: &Session, name: &str, parent: Option<&str
     warning(name, &lost(&bindings, &user, &above))
 }
 
+/// The same in Accurate's hierarchy, where `from` stops being the parent of `name` and `to`, if any, becomes it.
+pub(crate) async fn lost_in_accurate(
+    session: &Session,
+    name: &str,
+    (from, to): (&str, Option<&str>),
+) -> Option<String> {
+    if is_allowed(session, &Right::namespace("update", "")).await == Ok(Ok(true)) {
+        return None;
+    }
+    let user = user(session).await.ok()?;
+    let list = async |namespace: &str| {
+        session.list(&session.within::<RoleBinding>(namespace), &ListParams::default()).await.ok()
+    };
+    let copies = list(name).await?;
+    let remaining = match to {
+        Some(to) => list(to).await?,
+        None => Vec::new(),
+    };
+    warning(name, &lost_from(from, &copies, &remaining, &user))
+}
+
+/// The former parent, if a copied binding of the user goes and the new parent has none to replace it.
+fn lost_from<'a>(
+    from: &'a str,
+    copies: &[RoleBinding],
+    remaining: &[RoleBinding],
+    user: &User,
+) -> BTreeSet<&'a str> {
+    let value = |it: &RoleBinding, key: &str| it.metadata.annotations.as_ref()?.get(key).cloned();
+    let binds = |it: &RoleBinding| it.subjects.iter().flatten().any(|subject| is_user(subject, user));
+    let is_replaced = |copy: &RoleBinding| {
+        let same = remaining.iter().filter(|it| it.metadata.name == copy.metadata.name);
+        same.into_iter().any(|it| it.role_ref == copy.role_ref && binds(it) && value(it, PROPAGATE).is_some())
+    };
+    let goes = |it: &RoleBinding| {
+        value(it, FROM).as_deref() == Some(from) && value(it, PROPAGATE).as_deref() == Some(MODE_UPDATE)
+    };
+    copies.iter().filter(|it| goes(it) && binds(it) && !is_replaced(it)).map(|_| from).collect()
+}
+
 /// The sources of copied bindings of the user that are not above.
 fn lost<'a>(bindings: &'a [RoleBinding], user: &User, above: &BTreeSet<String>) -> BTreeSet<&'a str> {
     let source = |it: &'a RoleBinding| it.metadata.labels.as_ref()?.get(labels::INHERITED_FROM);
@@ -194,5 +235,35 @@ mod tests {
         let account = User { name: "system:serviceaccount:n:robot".into(), groups: Vec::new() };
         let bindings = [binding("root", "ServiceAccount", "robot")];
         assert_eq!(lost(&bindings, &account, &BTreeSet::new()), BTreeSet::from(["root"]));
+    }
+
+    #[test]
+    fn rights_from_a_former_parent_are_lost_unless_the_new_one_gives_the_same() {
+        let binding = |name: &str, from: &str, mode: &str, subject: &str| -> RoleBinding {
+            let annotations = [(FROM, from), (PROPAGATE, mode)].into_iter().filter(|(_, it)| !it.is_empty());
+            let annotations: std::collections::BTreeMap<&str, &str> = annotations.collect();
+            serde_json::from_value(json!({
+                "metadata": { "name": name, "annotations": annotations },
+                "roleRef": { "apiGroup": "", "kind": "ClusterRole", "name": "admin" },
+                "subjects": [{ "kind": "User", "name": subject }],
+            }))
+            .unwrap()
+        };
+        let user = User { name: "ada".into(), groups: Vec::new() };
+        let copy = binding("team", "old", MODE_UPDATE, "ada");
+        for (copy, there, is_lost) in [
+            (copy.clone(), None, true),
+            (copy.clone(), Some(binding("team", "", MODE_UPDATE, "ada")), false),
+            (copy.clone(), Some(binding("team", "", MODE_UPDATE, "bob")), true),
+            (copy.clone(), Some(binding("team", "", "", "ada")), true),
+            (copy, Some(binding("other", "", MODE_UPDATE, "ada")), true),
+            (binding("team", "old", "create", "ada"), None, false),
+            (binding("team", "old", MODE_UPDATE, "bob"), None, false),
+            (binding("team", "", MODE_UPDATE, "ada"), None, false),
+        ] {
+            let there: Vec<RoleBinding> = there.into_iter().collect();
+            let lost = lost_from("old", std::slice::from_ref(&copy), &there, &user);
+            assert_eq!(warning("n", &lost).is_some(), is_lost, "{copy:?} {there:?}");
+        }
     }
 }

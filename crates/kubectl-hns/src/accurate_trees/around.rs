@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::ListParams;
 
-use super::{is_labelled, list, unlisted};
+use super::{get, is_labelled, list, unlisted};
 use crate::Failure;
 use crate::session::Session;
 use crate::structure::Structure;
@@ -77,7 +77,7 @@ pub(crate) async fn read(
     if !is_listed && changed.iter().any(|it| concerned.contains(it)) {
         around.lacking.push("list namespaces".to_owned());
     }
-    let mut walk = Walk { session, are_known, is_listed, around, edges };
+    let mut walk = Walk { session, changed, are_known, is_listed, around, edges };
     for name in concerned {
         walk.go(vec![(*name).into()], Walk::above).await?;
     }
@@ -101,6 +101,8 @@ fn edges(metadata: ObjectMeta) -> Vec<(Name, Name)> {
 
 struct Walk<'a> {
     session: &'a Session,
+    /// Whose `SubNamespaces` are read by name where the user may not list them.
+    changed: &'a [&'a str],
     /// Whether all `SubNamespaces` are known.
     are_known: bool,
     /// Whether the edges of all namespaces are known.
@@ -146,7 +148,12 @@ impl Walk<'_> {
         if !self.are_known {
             match list(self.session, Some(name)).await {
                 Ok(found) => self.around.forms.extend(found),
-                Err(problem) if problem.is_forbidden() => self.around.hidden.push(name.clone()),
+                Err(problem) if problem.is_forbidden() => {
+                    for changed in self.changed {
+                        self.around.forms.extend(get(self.session, name, changed).await);
+                    }
+                    self.around.hidden.push(name.clone());
+                }
                 Err(problem) => return Err(unlisted(&problem)),
             }
         }

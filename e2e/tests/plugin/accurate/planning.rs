@@ -257,7 +257,7 @@ async fn what_the_user_may_not_see_is_said() {
     world.create_sub("pu-sub", "pu-root").await;
     world.fixture.apply(&[secret("pu-sub/a", "update")]).await;
     let kubectl = |words: &'static str| world.fixture.cluster.kubectl().args(words.split(' ')).ok();
-    kubectl("create clusterrole pu-tenant --verb=get,list,create,delete --resource=subnamespaces.accurate.cybozu.com,namespaces")
+    kubectl("create clusterrole pu-tenant --verb=get,list,create,update,delete --resource=subnamespaces.accurate.cybozu.com,namespaces")
         .await
         .unwrap();
     kubectl("create rolebinding pu-una -n pu-sub --clusterrole=pu-tenant --user=una").await.unwrap();
@@ -278,4 +278,18 @@ async fn what_the_user_may_not_see_is_said() {
     assert_eq!(plan["pending"], Value::Null, "{plan:#}");
     let refused = world.run("plan sub delete pu-sub --as una").await;
     assert!(refused.code == Some(1) && refused.stdout.contains("user \"una\" may not delete"), "{refused:?}");
+    // Who may not list the SubNamespaces above, but read them, sees that one of them goes.
+    kubectl("create clusterrole pu-reader --verb=get,delete --resource=subnamespaces.accurate.cybozu.com")
+        .await
+        .unwrap();
+    kubectl("create rolebinding pu-una -n pu-root --clusterrole=pu-reader --user=una").await.unwrap();
+    let plan = eventually("una may cut pu-sub", PATIENCE, async || {
+        let output = world.run("plan sub cut pu-sub --as una -o json").await;
+        let plan: Value = serde_json::from_str(&output.stdout).map_err(|_| format!("{output:?}"))?;
+        if plan["verdict"]["outcome"] == "refused" { Err(format!("{plan:#}")) } else { Ok(plan) }
+    })
+    .await
+    .unwrap();
+    let goes = json!([{ "namespace": "pu-root", "name": "pu-sub", "action": "delete" }]);
+    assert_eq!(plan["subNamespaces"], goes, "{plan:#}");
 }

@@ -19,7 +19,7 @@ use crate::commands::plan::{show, would_have};
 use crate::failure::Done;
 use crate::format::DataFormat;
 use crate::session::Session;
-use crate::{Failure, Terminal};
+use crate::{Failure, Terminal, user_rights};
 
 /// Show the effects of a change without making it.
 ///
@@ -80,10 +80,11 @@ enum Namespace {
 
 pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Terminal) -> Done {
     describe::served(session).await?;
-    let Change { namespaces, lines, intents, notes } = change(&arguments.command, session).await?;
+    let Change { namespaces, lines, intents, lost, notes } = change(&arguments.command, session).await?;
     let concerned: Vec<&str> = namespaces.iter().map(String::as_str).collect();
     let preview = Box::pin(ClusterPreview::open_accurate(session, &concerned, &intents)).await?;
     let mut result = Box::pin(preview.try_all(&intents)).await?;
+    lost.into_iter().for_each(|it| result.warn(it));
     // What is refused has no effect.
     if !result.decisions.iter().any(Decision::is_refusal) {
         result.notes.extend(notes);
@@ -124,6 +125,8 @@ struct Change {
     lines: Vec<String>,
     /// The requests. That for the namespace is the first one: the commands ask about it before they make any.
     intents: Vec<Intent>,
+    /// A warning if the user would lose rights.
+    lost: Option<String>,
     notes: Vec<String>,
 }
 
@@ -165,6 +168,7 @@ async fn create(arguments: &sub::Create, session: &Session) -> Result<Change, Fa
         lines: vec![format!("SubNamespace {name} would be created in {parent}")],
         intents: vec![created(parent, name, &arguments.spec())],
         notes: arguments.without_effect(session).await.into_iter().chain(unknown).collect(),
+        ..Change::default()
     })
 }
 
@@ -185,6 +189,7 @@ async fn delete(arguments: &sub::Delete, session: &Session) -> Result<Change, Fa
         intents: vec![deleted(&parent, name)],
         notes: arguments.keeps(session, &parent).await.into_iter().collect(),
         namespaces: vec![name.clone(), parent],
+        ..Change::default()
     })
 }
 
@@ -203,6 +208,7 @@ async fn move_to(arguments: &relocation::Move, session: &Session) -> Result<Chan
         relocation::refuse_to_release(&settings, name, original.as_ref())?;
         let next = relocation::moved(place.clone(), name, (&from, to), original.as_ref())?;
         change.lines.push(would_have(name, "parent", Some(&from), Some(to)));
+        change.lost = user_rights::lost_in_accurate(session, name, (&from, Some(to))).await;
         change.intents.extend(labelled(name, &place, &next));
         change.intents.extend(spec.map(|spec| created(to, name, &spec)));
         change.intents.extend(original.map(|original| deleted(&original.namespace, name)));
@@ -268,6 +274,7 @@ async fn cut(arguments: &relocation::Cut, session: &Session) -> Result<Change, F
         let original = relocation::original(from, forms::get(session, from, name).await?.as_ref());
         relocation::refuse_to_release(&settings, name, original.as_ref())?;
         let next = relocation::cut_off(place.clone(), name, from, original.as_ref())?;
+        change.lost = user_rights::lost_in_accurate(session, name, (from, None)).await;
         change.namespaces.push(from.clone());
         change.intents.extend(labelled(name, &place, &next));
         change.intents.extend(original.map(|_| deleted(from, name)));

@@ -92,6 +92,8 @@ pub(crate) async fn move_to(arguments: &Move, session: &Session, terminal: &Term
         Some(spec) => forms::ensure((session, terminal), to, name, spec).await?,
         None => false,
     };
+    // Afterwards, the rights to read this may be lost.
+    let lost = user_rights::lost_in_accurate(session, name, (&from, Some(to))).await;
     place::change(session, name, Mode::Store, next).await.map_err(Failure::resumable)?;
     terminal.line(&format!("the parent has changed to {to}"));
     if original.is_some() {
@@ -100,6 +102,7 @@ pub(crate) async fn move_to(arguments: &Move, session: &Session, terminal: &Term
     if is_new {
         terminal.line(&format!("created SubNamespace {to}/{name}"));
     }
+    lost.into_iter().for_each(|it| terminal.warn(&it));
     Ok(())
 }
 
@@ -160,6 +163,7 @@ pub(crate) async fn cut(arguments: &Cut, session: &Session, terminal: &Terminal)
     if earlier.is_some() {
         finish((session, terminal), name, earlier).await.map_err(Failure::resumable)?;
     }
+    let lost = user_rights::lost_in_accurate(session, name, (from, None)).await;
     let next = |place| cut_off(place, name, from, original.as_ref());
     let done = place::change(session, name, Mode::Store, next).await;
     refusals::explained(done, session, Request::Own(name)).await?;
@@ -167,6 +171,7 @@ pub(crate) async fn cut(arguments: &Cut, session: &Session, terminal: &Terminal)
     if original.is_some() {
         finish((session, terminal), name, original.as_ref()).await.map_err(Failure::resumable)?;
     }
+    lost.into_iter().for_each(|it| terminal.warn(&it));
     Ok(())
 }
 
