@@ -84,7 +84,9 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
     let concerned: Vec<&str> = namespaces.iter().map(String::as_str).collect();
     let preview = Box::pin(ClusterPreview::open_accurate(session, &concerned, &intents)).await?;
     let mut result = Box::pin(preview.try_all(&intents)).await?;
-    lost.into_iter().for_each(|it| result.warn(it));
+    if let Some(warning) = lost {
+        result.warn(warning);
+    }
     // What is refused has no effect.
     if !result.decisions.iter().any(Decision::is_refusal) {
         result.notes.extend(notes);

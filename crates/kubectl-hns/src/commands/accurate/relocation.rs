@@ -102,7 +102,9 @@ pub(crate) async fn move_to(arguments: &Move, session: &Session, terminal: &Term
     if is_new {
         terminal.line(&format!("created SubNamespace {to}/{name}"));
     }
-    lost.into_iter().for_each(|it| terminal.warn(&it));
+    if let Some(warning) = lost {
+        terminal.warn(&warning);
+    }
     Ok(())
 }
 
@@ -171,7 +173,9 @@ pub(crate) async fn cut(arguments: &Cut, session: &Session, terminal: &Terminal)
     if original.is_some() {
         finish((session, terminal), name, original.as_ref()).await.map_err(Failure::resumable)?;
     }
-    lost.into_iter().for_each(|it| terminal.warn(&it));
+    if let Some(warning) = lost {
+        terminal.warn(&warning);
+    }
     Ok(())
 }
 
