@@ -10,7 +10,7 @@ use forest::exceptions::Withheld;
 use forest::why::{
     Above, Expected, KindInConfiguration, ObjectExplanation, ObjectQuestion, There, Untouched, below, explain,
 };
-use forest::{Forest, Kind, Name, ObjectKey, Reason};
+use forest::{Kind, Name, ObjectKey, Reason};
 use serde::Serialize;
 
 use crate::Failure;
@@ -50,7 +50,7 @@ impl ObjectStates {
         let configured = configured?;
         notes.extend(doubt);
         let kind = subject.kind(&configured.served)?;
-        let within = around(&structure.forest(), starts);
+        let within = around(&structure, starts);
         let selection = Selection::Named(&kind, &subject.name);
         let mut loaded =
             load(session, (structure, published::empty(settings, accurate)), &configured, selection, &within)
@@ -102,8 +102,9 @@ fn unread_sources(loaded: &Loaded, kind: &Kind, name: &str) -> BTreeSet<Name> {
     sources.filter(|source| structure.may_exist(forest, source)).cloned().collect()
 }
 
-/// These namespaces and all namespaces above and below them.
-fn around(forest: &Forest, starts: &[Name]) -> BTreeSet<Name> {
+/// These namespaces and all namespaces above and below them, but for those that do not exist.
+fn around(structure: &Structure, starts: &[Name]) -> BTreeSet<Name> {
+    let forest = structure.forest();
     let mut around = BTreeSet::new();
     let mut next: Vec<Name> = starts.to_vec();
     while let Some(name) = next.pop() {
@@ -111,6 +112,7 @@ fn around(forest: &Forest, starts: &[Name]) -> BTreeSet<Name> {
         around.insert(name);
     }
     around.extend(starts.iter().flat_map(|start| forest.ancestry(start)));
+    around.retain(|name| structure.has(&forest, name));
     around
 }
 

@@ -54,10 +54,7 @@ impl Structure {
 
     /// The parent of the namespace in this forest, if the controller reports that it does not exist. A report about another parent is an old one.
     fn missing_parent<'a>(&self, forest: &'a Forest, name: &str) -> Option<&'a Name> {
-        let parent = forest.parent(name)?;
-        let quoted = format!("{parent:?}");
-        let is_about = |it: &Condition| &*it.reason == PARENT_MISSING && it.message.contains(&quoted);
-        self.conditions(name).iter().any(is_about).then_some(parent)
+        forest.parent(name).filter(|parent| reports_missing(self.conditions(name), parent))
     }
 
     /// Removes the namespaces of which nothing could be read, and which the controller reports as missing parents. To a user who may
@@ -82,6 +79,11 @@ impl Structure {
     pub(crate) fn may_exist(&self, forest: &Forest, name: &str) -> bool {
         let is_missing = |child: &Name| self.missing_parent(forest, child).is_some_and(|it| **it == *name);
         !self.is_whole && !self.has_read(name) && !self.hierarchies.keys().any(is_missing)
+    }
+
+    /// Whether the namespace exists, or may exist although nothing of it was read.
+    pub(crate) fn has(&self, forest: &Forest, name: &str) -> bool {
+        self.has_read(name) || self.may_exist(forest, name)
     }
 
     /// Whether the namespace is annotated as a subnamespace or, if it cannot be read, has an anchor.
@@ -184,6 +186,12 @@ impl Structure {
         forest.apply(Fact::Hnc(hnc::Fact::Anchors(self.anchors.clone())));
         forest
     }
+}
+
+/// Whether the conditions of a namespace say that this parent does not exist. To a user who may not read it, the API server does not say so.
+pub(crate) fn reports_missing(conditions: &[Condition], parent: &str) -> bool {
+    let quoted = format!("{parent:?}");
+    conditions.iter().any(|it| &*it.reason == PARENT_MISSING && it.message.contains(&quoted))
 }
 
 /// An anchor that the user may not read, as that of an existing subnamespace.

@@ -64,7 +64,7 @@ async fn a_source_a_copy_and_what_was_stopped_are_explained() {
     live.hns("explain Role/viewer -n ex-org").await.says(&format!(
         "roles.rbac.authorization.k8s.io viewer in ex-org: source\n  Above: nothing\n  \
          Annotation in ex-org: propagate.hnc.x-k8s.io/treeSelect=!ex-ops\n  Below: 2 of 3 namespaces have a copy\n  \
-         - ex-ops: not copied, the one in ex-org is not copied here, {not}\n"
+         - ex-ops: not copied, {not}\n"
     ));
     live.hns("explain role/viewer -n ex-org -o name")
         .await

@@ -68,7 +68,7 @@ impl Document {
             self.quotas.iter().for_each(|it| text.line(quota(it, paint)));
         }
         let at_least = if self.totals_at_least { " (at least)" } else { "" };
-        text.line(format!("\nTotals{at_least}: {}", totals(&self.totals, self.totals_at_least)));
+        text.line(format!("\nTotals{at_least}: {}", totals(&self.totals)));
         if let Some(pending) = self.pending.filter(|it| *it > 0) {
             let writes = if pending == 1 { "write" } else { "writes" };
             let pending =
@@ -195,18 +195,11 @@ fn quota(quota: &Quota, paint: Paint) -> String {
     line
 }
 
-/// `at_least` means that there may be more. If no object is known, nothing is said about objects.
-fn totals(totals: &Totals, at_least: bool) -> String {
+fn totals(totals: &Totals) -> String {
     let Totals { objects_created, objects_updated, objects_overwritten, objects_deleted, .. } = totals;
-    let objects = if at_least
-        && objects_created + objects_updated + objects_overwritten + objects_deleted == 0
-    {
-        "unknown".to_owned()
-    } else {
-        format!(
-            "{objects_created} created, {objects_updated} updated, {objects_overwritten} overwritten, {objects_deleted} deleted"
-        )
-    };
+    let objects = format!(
+        "{objects_created} created, {objects_updated} updated, {objects_overwritten} overwritten, {objects_deleted} deleted"
+    );
     let annotations = match totals.annotations_changed {
         0 => String::new(),
         count => format!("; annotations: {count} changed"),
@@ -367,7 +360,7 @@ Totals: ";
             "  gone would be deleted, with everything in it (objects of propagated kinds: at least 1)\n",
             "  hidden would be deleted, with everything in it (objects of propagated kinds: unknown)\n",
             "  seen would be deleted, with everything in it (objects of propagated kinds: 0)\n",
-            "\nTotals (at least): objects: unknown; namespaces: 0 created",
+            "\nTotals (at least): objects: 0 created, 0 updated, 0 overwritten, 0 deleted; namespaces: 0 created",
         ] {
             assert!(text.contains(line), "{line}: {text}");
         }

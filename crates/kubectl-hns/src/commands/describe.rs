@@ -102,7 +102,7 @@ pub(crate) async fn run(
         session.list(&anchors, &everything),
         session.list(&events, &of_ours),
         Box::pin(published::settings(session)),
-        Box::pin(hierarchy::allowing_ancestor(session, name, spec.parent.clone())),
+        Box::pin(hierarchy::allowing_ancestor(session, name, hierarchy::existing_parent(&object))),
         session.call(namespaces.get(name)),
     );
     notes.extend(note);

@@ -115,8 +115,7 @@ pub(crate) async fn run(
         explanation.annotations = annotations(session, &object_states, explanation).await;
         let structure = &object_states.loaded.structure;
         if let Some(top) = explanation.ancestors.first()
-            && structure.is_whole
-            && !structure.namespaces.contains_key(&**top)
+            && !structure.has(&object_states.loaded.forest, top)
         {
             notes.push(format!("namespace {top}, which is above {namespace}, does not exist"));
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use hns_api::names::HIERARCHY_CONFIGURATION as NAME;
 use hns_cluster::api::Api;
+use hns_cluster::ingest;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DynamicObject, PostParams};
@@ -168,6 +169,16 @@ pub(crate) fn spec(object: &DynamicObject) -> Spec {
     }
 }
 
+/// Whether the conditions of the object say that this parent does not exist.
+pub(super) fn reports_missing(object: &DynamicObject, parent: &str) -> bool {
+    structure::reports_missing(&ingest::hierarchy(object.clone()).1.status.conditions, parent)
+}
+
+/// The parent in the object, unless its conditions say that it does not exist.
+pub(super) fn existing_parent(object: &DynamicObject) -> Option<String> {
+    spec(object).parent.filter(|it| !reports_missing(object, it))
+}
+
 /// Whether an ancestor allows cascading deletion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AllowingAncestor {
@@ -196,11 +207,11 @@ pub(crate) async fn allowing_ancestor(
             Err(problem) if problem.is_forbidden() && is_open => return AllowingAncestor::Unknown(name),
             Err(_) => break,
         };
-        let spec = found.as_ref().map(spec).unwrap_or_default();
-        if spec.allows_cascading_deletion && is_open {
+        let Some(found) = found else { break };
+        if spec(&found).allows_cascading_deletion && is_open {
             allowing = AllowingAncestor::AllowedBy(name);
         }
-        next = spec.parent;
+        next = existing_parent(&found);
     }
     allowing
 }

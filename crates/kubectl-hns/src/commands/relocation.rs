@@ -250,8 +250,8 @@ pub(super) async fn read(session: &Session, name: &str, also: &[&str]) -> Result
         ..Placement::default()
     };
     let own = [placement.subnamespace_of.clone(), placement.parent.clone()];
-    let likely: BTreeSet<String> =
-        own.into_iter().flatten().chain(also.iter().map(|it| (*it).to_owned())).collect();
+    let own = own.into_iter().flatten().filter(|it| !hierarchy::reports_missing(&object, it));
+    let likely: BTreeSet<String> = own.chain(also.iter().map(|it| (*it).to_owned())).collect();
     for anchor in anchors(session, name, &likely, &mut placement.notes).await? {
         if anchor.metadata.deletion_timestamp.is_some() {
             continue;
@@ -287,23 +287,26 @@ async fn anchors(
         Err(problem) if problem.is_forbidden() => {}
         Err(problem) => return Err(failed(problem)),
     }
-    notes.extend(where_searched(likely));
-    let mut found = Vec::new();
+    let (mut found, mut searched) = (Vec::new(), Vec::new());
     for namespace in likely {
         match session.call(anchors_in(session, namespace).get_opt(name)).await {
-            Ok(anchor) => found.extend(anchor),
+            Ok(anchor) => {
+                found.extend(anchor);
+                searched.push(&**namespace);
+            }
             Err(problem) if problem.is_forbidden() => {
                 notes.push(format!("you may not read subnamespaceanchors in {namespace}"));
             }
             Err(problem) => return Err(failed(problem)),
         }
     }
+    notes.extend(where_searched(&searched));
     Ok(found)
 }
 
-/// A note that anchors were searched only in the `likely` namespaces, if there are any.
-fn where_searched(likely: &BTreeSet<String>) -> Option<String> {
-    let names = likely.iter().cloned().collect::<Vec<_>>().join(", ");
+/// A note that anchors were searched only in these namespaces, if there are any.
+fn where_searched(searched: &[&str]) -> Option<String> {
+    let names = searched.join(", ");
     (!names.is_empty()).then(|| {
         format!(
             "you may not list subnamespaceanchors in the whole cluster, so they were searched only in {names}"

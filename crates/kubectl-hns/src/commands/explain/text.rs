@@ -79,9 +79,13 @@ fn draw_below(namespace: &str, below: &[Below], paint: Paint, text: &mut String)
             None => others.push((mark, vec![namespace])),
         }
     }
+    // The label says the same, and the reason is about the namespaces of the line.
+    let same = format!("the one in {namespace} is not copied here, ");
     for (mark, namespaces) in others {
         let label = paint.ink(mark.ink(), &mark.label());
-        let why = mark.why.as_ref().map(|why| format!(", {why}")).unwrap_or_default();
+        let why = mark.why.as_ref().map(|why| why.strip_prefix(&same).unwrap_or(why));
+        let why =
+            why.map(|why| format!(", {}", why.replace("copied here", "copied there"))).unwrap_or_default();
         text.line(format!("  - {}: {label}{why}", namespaces.join(", ")));
     }
 }
@@ -113,7 +117,7 @@ roles.rbac.authorization.k8s.io r in acme: source
   Above: nothing
   Below: 2 of 5 namespaces have a copy
   - dev: conflict, it is not a copy, so it is kept and the one in acme is not copied
-  - off, old: not copied, the one in acme is not copied here, because its annotation propagate.hnc.x-k8s.io/treeSelect does not \
+  - off, old: not copied, because its annotation propagate.hnc.x-k8s.io/treeSelect does not \
 select the namespace
 ";
         assert_eq!(say(&all, "acme"), source);

@@ -58,9 +58,8 @@ fn an_interrupted_move_continues() {
 
 #[test]
 fn where_anchors_were_searched_is_noted_unless_it_is_nowhere() {
-    let note = |names: &[&str]| where_searched(&names.iter().map(|it| (*it).to_owned()).collect());
-    assert_eq!(note(&[]), None);
-    assert!(note(&["o", "p"]).is_some_and(|it| it.ends_with(" only in o, p")));
+    assert_eq!(where_searched(&[]), None);
+    assert!(where_searched(&["o", "p"]).is_some_and(|it| it.ends_with(" only in o, p")));
 }
 
 #[test]
