@@ -12,7 +12,7 @@ use hns_api::accurate::labels::{TYPE_ROOT, TYPE_TEMPLATE};
 use self::others::before_change;
 pub(in crate::commands) use self::others::{before_deletion, cascades, despite_children};
 use super::labels;
-use super::place::{self, Place};
+use super::place::{self, Mode, Place};
 use crate::Failure;
 use crate::commands::doctor::accurate::reason;
 use crate::session::Session;
@@ -75,7 +75,10 @@ pub(super) async fn with_way(
         return failure.with_hint(Box::pin(before_change(session, kind, name)).await);
     }
     if let Some(way) = of_sub_namespace(request, reason) {
-        return failure.with_hint(way);
+        return failure.with_hint(match way {
+            Way::Unset(name) => format!("`kubectl accurate template unset {name}` removes its template."),
+            Way::Cut(name, needs) => format!("{needs}{}", Box::pin(way_to_cut(session, name)).await),
+        });
     }
     match (fault(reason), request.above()) {
         (Some(Frozen::NotLeading(kind, above)), _) => {
@@ -103,22 +106,50 @@ pub(super) async fn with_way(
     }
 }
 
+/// What makes a type or a template possible.
+#[derive(Debug, PartialEq, Eq)]
+enum Way<'a> {
+    /// To remove the template of the namespace.
+    Unset(&'a str),
+    /// To make the namespace a root. The text says why that may not be needed.
+    Cut(&'a str, &'static str),
+}
+
 /// What to do if the reason of a refusal is that a sub-namespace has no type and no template.
-fn of_sub_namespace(request: Request<'_>, reason: &str) -> Option<String> {
+fn of_sub_namespace<'a>(request: Request<'a>, reason: &str) -> Option<Way<'a>> {
     let has_template = reason.ends_with("a sub-namespace cannot have a template");
     match request {
-        Request::Below(EdgeKind::Parent, name, _) if has_template => {
-            Some(format!("`kubectl accurate template unset {name}` removes its template."))
-        }
+        Request::Below(EdgeKind::Parent, name, _) if has_template => Some(Way::Unset(name)),
         Request::Own(name) | Request::Below(_, name, _)
             if has_template || reason.ends_with("a sub-namespace cannot be a root or a template") =>
         {
             let needs = if has_template { "" } else { "A sub-namespace needs no type to be a template. " };
-            Some(format!(
-                "{needs}`kubectl accurate sub cut {name}` makes it a root, and no sub-namespace any more."
-            ))
+            Some(Way::Cut(name, needs))
         }
         _ => None,
+    }
+}
+
+/// How a sub-namespace becomes a root, or why it cannot: a dry run tells.
+async fn way_to_cut(session: &Session, name: &str) -> String {
+    let next = |place| Ok(Place { parent: None, kind: Some(TYPE_ROOT.to_owned()), ..place });
+    let Err(refused) = place::change(session, name, Mode::DryRun, next).await else {
+        return cut(name, None, None);
+    };
+    let first = match named_by(&refused.text) {
+        Some((kind, name)) => Some(before_change(session, kind, name).await),
+        None => None,
+    };
+    cut(name, Some(&refused), first.as_deref())
+}
+
+/// The same; `first` is what to do before.
+fn cut(name: &str, refused: Option<&Failure>, first: Option<&str>) -> String {
+    let way = format!("`kubectl accurate sub cut {name}` makes it a root, and no sub-namespace any more.");
+    match (refused, first) {
+        (None, _) => way,
+        (Some(_), Some(first)) => format!("{first}\nThen {way}"),
+        (Some(refused), None) => format!("It cannot be made a root: {}.", refused.clause()),
     }
 }
 
@@ -273,21 +304,26 @@ mod tests {
         let (typed, templated) =
             ("a sub-namespace cannot be a root or a template", "a sub-namespace cannot have a template");
         let below = |kind| Request::Below(kind, "n", "p");
+        let needs = "A sub-namespace needs no type to be a template. ";
         for (request, reason, wanted) in [
-            (
-                Request::Own("n"),
-                typed,
-                "A sub-namespace needs no type to be a template. `kubectl accurate sub cut n`",
-            ),
-            (Request::Own("n"), templated, "`kubectl accurate sub cut n` makes it a root"),
-            (below(EdgeKind::Template), templated, "`kubectl accurate sub cut n` makes it a root"),
-            (below(EdgeKind::Parent), templated, "`kubectl accurate template unset n` removes its template."),
-            (below(EdgeKind::Parent), "circular reference is not permitted", ""),
-            (Request::Delete("n"), templated, ""),
+            (Request::Own("n"), typed, Some(Way::Cut("n", needs))),
+            (Request::Own("n"), templated, Some(Way::Cut("n", ""))),
+            (below(EdgeKind::Template), templated, Some(Way::Cut("n", ""))),
+            (below(EdgeKind::Parent), templated, Some(Way::Unset("n"))),
+            (below(EdgeKind::Parent), "circular reference is not permitted", None),
+            (Request::Delete("n"), templated, None),
         ] {
-            let found = of_sub_namespace(request, reason).unwrap_or_default();
-            assert!(found.starts_with(wanted) && found.is_empty() == wanted.is_empty(), "{reason}: {found}");
+            assert_eq!(of_sub_namespace(request, reason), wanted, "{reason}");
         }
+    }
+
+    #[test]
+    fn a_cut_that_would_be_refused_is_not_shown_alone() {
+        let way = "`kubectl accurate sub cut n` makes it a root, and no sub-namespace any more.";
+        assert_eq!(cut("n", None, None), way);
+        let refused = Failure::new("Error: no");
+        assert_eq!(cut("n", Some(&refused), Some("First a.")), format!("First a.\nThen {way}"));
+        assert_eq!(cut("n", Some(&refused), None), "It cannot be made a root: no.");
     }
 
     #[test]
