@@ -32,7 +32,7 @@ impl ClusterPreview<'_> {
             admission::lacks_right(self.session, self.forest(), &self.user, intent).await?
         };
         if let Some(decision) = decision.filter(|it| !matches!(it, Decision::Unknown { .. })) {
-            return Ok(self.unless_unanswered(decision, intent).await);
+            return Ok(self.unless_refused_otherwise(decision, intent).await);
         }
         match self.ask(intent).await {
             Some(decision) => Ok(decision),
@@ -44,13 +44,14 @@ impl ClusterPreview<'_> {
         Box::pin(dry_run::ask(self.session, intent, self.configuration.as_deref())).await
     }
 
-    /// The decision of the rules, unless they allow a change that the API server refuses because the webhook does not answer.
-    async fn unless_unanswered(&self, decision: Decision, intent: &Intent) -> Decision {
+    /// The decision of the rules, unless they allow a change that the API server refuses because the webhook does not answer, or because of
+    /// a policy.
+    async fn unless_refused_otherwise(&self, decision: Decision, intent: &Intent) -> Decision {
         let Decision::Allowed { warnings } = &decision else { return decision };
         // The answer would repeat the warnings.
         let _muted = (!warnings.is_empty()).then(|| self.session.warnings.mute());
         let answer = self.ask(intent).await;
-        unless_unanswered(decision, answer)
+        unless_refused_otherwise(decision, answer)
     }
 
     /// Decides about a change after others, which the API server cannot be asked about. Without a view of the whole cluster, a
@@ -116,10 +117,15 @@ impl ClusterPreview<'_> {
     }
 }
 
-/// The decision of the rules, unless the API server had no answer of the webhook, without which it refuses the change.
-fn unless_unanswered(decision: Decision, answer: Option<Decision>) -> Decision {
+/// The decision of the rules, unless the API server had no answer of the webhook, without which it refuses the change, or a policy refuses
+/// it, which is none of the rules.
+fn unless_refused_otherwise(decision: Decision, answer: Option<Decision>) -> Decision {
+    let is_of_policy = |message: &str| message.contains("ValidatingAdmissionPolicy ");
     match answer {
         Some(unknown @ Decision::Unknown { .. }) => unknown,
+        Some(Decision::Refused { code, reason, message }) if is_of_policy(&message) => {
+            Decision::Refused { code, reason, message }
+        }
         _ => decision,
     }
 }
@@ -132,13 +138,19 @@ mod tests {
     fn a_webhook_that_does_not_answer_leaves_the_decision_open() {
         let allowed = Decision::Allowed { warnings: Vec::new() };
         let silent = Decision::Unknown { why: "failed calling webhook".into() };
-        let refused = Decision::Refused { code: 409, reason: "Conflict".into(), message: "x".into() };
-        assert_eq!(unless_unanswered(allowed.clone(), Some(silent.clone())), silent);
+        let refused =
+            |code, message: &str| Decision::Refused { code, reason: "x".into(), message: message.into() };
+        let by_policy = refused(
+            403,
+            "namespaces \"n\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p' denied request: no",
+        );
+        assert_eq!(unless_refused_otherwise(allowed.clone(), Some(by_policy.clone())), by_policy);
+        assert_eq!(unless_refused_otherwise(allowed.clone(), Some(silent.clone())), silent);
         assert_eq!(
-            unless_unanswered(allowed.clone(), Some(refused)),
+            unless_refused_otherwise(allowed.clone(), Some(refused(409, "x"))),
             allowed,
             "the rules decided on what was read"
         );
-        assert_eq!(unless_unanswered(allowed.clone(), None), allowed);
+        assert_eq!(unless_refused_otherwise(allowed.clone(), None), allowed);
     }
 }
