@@ -157,7 +157,7 @@ pub(crate) async fn lost_in_accurate(
     };
     let copies = list(name).await?;
     let remaining = match to {
-        Some(to) => list(to).await?,
+        Some(to) => list(to).await.unwrap_or_default(),
         None => Vec::new(),
     };
     warning(name, &lost_from(from, &copies, &remaining, &user))
