@@ -290,6 +290,7 @@ impl<'a> ClusterPreview<'a> {
         }
         let mut outcome = self.preview.outcome();
         self.notes.extend(present.leave_out_of(&mut outcome));
+        present::keep_label_of_parents(&mut outcome, &self.structure);
         let overridable = intents.iter().flat_map(|it| self.overridable(it)).collect();
         let unknown = unknown(&self.hidden, &self.structure.hidden, &self.lacking);
         let pending = (self.knows_the_present && unknown.is_none()).then_some(present.pending);

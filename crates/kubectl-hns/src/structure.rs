@@ -43,7 +43,7 @@ pub(crate) struct Structure {
 
 impl Structure {
     /// The children in the status of the `HierarchyConfiguration`, which may be older than the parents in `spec`.
-    fn listed_children(&self, name: &str) -> &[Name] {
+    pub(crate) fn listed_children(&self, name: &str) -> &[Name] {
         self.hierarchies.get(name).map_or(&[], |it| &it.status.children)
     }
 

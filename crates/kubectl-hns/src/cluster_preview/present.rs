@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 
 use forest::preview::{NamespaceChange, NamespaceState, ObjectChange, Outcome, Preview};
 use forest::{Name, ObjectKey};
+use hns_api::labels::HAS_CHILDREN;
+
+use crate::structure::Structure;
 
 /// What the controller has still to do, and what is being deleted.
 #[derive(Default)]
@@ -61,6 +64,25 @@ impl Present {
     }
 }
 
+/// A namespace with children that the user may not read, which its status lists, keeps the label that it has children.
+pub(super) fn keep_label_of_parents(outcome: &mut Outcome, structure: &Structure) {
+    let is_unread = |child: &Name| {
+        !structure.is_whole
+            && !structure.namespaces.contains_key(child)
+            && !structure.hierarchies.contains_key(child)
+    };
+    for NamespaceChange { name, before, after } in &mut outcome.namespaces {
+        let (Some(before), Some(after)) = (before, after) else { continue };
+        if structure.listed_children(name).iter().any(is_unread)
+            && let Some(value) = before.labels.get(HAS_CHILDREN)
+        {
+            let own = after.labels.iter().filter(|(key, _)| *key != HAS_CHILDREN);
+            after.labels = own.chain([(HAS_CHILDREN, value)]).collect();
+        }
+    }
+    outcome.namespaces.retain(|it| it.before != it.after);
+}
+
 /// Whether the namespace is deleted, and was not being deleted before.
 pub(crate) fn is_deletion(change: &NamespaceChange) -> bool {
     let is_going = |state: Option<&NamespaceState>| state.is_none_or(|it| it.terminating);
@@ -114,6 +136,29 @@ mod tests {
         let mut after = outcome(vec![change("new", None, None), change("old", there(), None)]);
         assert_eq!(present.leave_out_of(&mut after), None);
         assert_eq!((after.namespaces, present.pending), (vec![change("old", there(), None)], 2));
+    }
+
+    #[test]
+    fn a_parent_with_children_that_cannot_be_read_keeps_its_label() {
+        let state = |labels: &[(&str, &str)]| {
+            Some(NamespaceState { labels: labels.iter().copied().collect(), ..NamespaceState::default() })
+        };
+        let (has, other) = ((HAS_CHILDREN, "true"), ("x", "1"));
+        let mut structure = sketch(&["top", "low < top"]);
+        for (children, is_whole, wanted) in [
+            (&["low", "unread"][..], false, None),
+            (&["low"], false, Some(state(&[other]))),
+            (&["low", "gone"], true, Some(state(&[other]))),
+        ] {
+            structure.is_whole = is_whole;
+            let status = &mut structure.hierarchies.get_mut("top").unwrap().status;
+            status.children = children.iter().copied().map(Name::from).collect();
+            let change =
+                NamespaceChange { name: "top".into(), before: state(&[has, other]), after: state(&[other]) };
+            let mut outcome = Outcome { namespaces: vec![change], ..Outcome::default() };
+            keep_label_of_parents(&mut outcome, &structure);
+            assert_eq!(outcome.namespaces.pop().map(|it| it.after), wanted, "{children:?}");
+        }
     }
 
     #[test]
