@@ -160,34 +160,36 @@ pub(crate) async fn lost_in_accurate(
         Some(to) => list(to).await.unwrap_or_default(),
         None => Vec::new(),
     };
-    warning(name, &lost_from(from, &copies, &remaining, &user))
+    let sources = loses(from, &copies, &remaining, &user).then_some(from);
+    warning(name, &sources.into_iter().collect())
 }
 
-/// The former parent, if a copied binding of the user goes and the new parent has none to replace it.
-fn lost_from<'a>(
-    from: &'a str,
-    copies: &[RoleBinding],
-    remaining: &[RoleBinding],
-    user: &User,
-) -> BTreeSet<&'a str> {
-    let value = |it: &RoleBinding, key: &str| it.metadata.annotations.as_ref()?.get(key).cloned();
-    let binds = |it: &RoleBinding| it.subjects.iter().flatten().any(|subject| is_user(subject, user));
+/// Whether a copied binding of the user goes with the former parent, and the new one has none to replace it.
+fn loses(from: &str, copies: &[RoleBinding], remaining: &[RoleBinding], user: &User) -> bool {
+    fn value<'a>(it: &'a RoleBinding, key: &str) -> Option<&'a str> {
+        it.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+    }
     let is_replaced = |copy: &RoleBinding| {
-        let same = remaining.iter().filter(|it| it.metadata.name == copy.metadata.name);
-        same.into_iter().any(|it| it.role_ref == copy.role_ref && binds(it) && value(it, PROPAGATE).is_some())
+        remaining.iter().any(|it| {
+            it.metadata.name == copy.metadata.name
+                && it.role_ref == copy.role_ref
+                && binds(it, user)
+                && value(it, PROPAGATE).is_some()
+        })
     };
-    let goes = |it: &RoleBinding| {
-        value(it, FROM).as_deref() == Some(from) && value(it, PROPAGATE).as_deref() == Some(MODE_UPDATE)
-    };
-    copies.iter().filter(|it| goes(it) && binds(it) && !is_replaced(it)).map(|_| from).collect()
+    let goes = |it: &RoleBinding| value(it, FROM) == Some(from) && value(it, PROPAGATE) == Some(MODE_UPDATE);
+    copies.iter().any(|it| goes(it) && binds(it, user) && !is_replaced(it))
 }
 
 /// The sources of copied bindings of the user that are not above.
 fn lost<'a>(bindings: &'a [RoleBinding], user: &User, above: &BTreeSet<String>) -> BTreeSet<&'a str> {
     let source = |it: &'a RoleBinding| it.metadata.labels.as_ref()?.get(labels::INHERITED_FROM);
-    let binds = |it: &&RoleBinding| it.subjects.iter().flatten().any(|subject| is_user(subject, user));
-    let sources = bindings.iter().filter(binds).filter_map(source);
+    let sources = bindings.iter().filter(|it| binds(it, user)).filter_map(source);
     sources.filter(|name| !above.contains(*name)).map(String::as_str).collect()
+}
+
+fn binds(binding: &RoleBinding, user: &User) -> bool {
+    binding.subjects.iter().flatten().any(|subject| is_user(subject, user))
 }
 
 fn is_user(subject: &Subject, user: &User) -> bool {
@@ -268,8 +270,8 @@ mod tests {
             (binding("team", "", MODE_UPDATE, "ada"), None, false),
         ] {
             let there: Vec<RoleBinding> = there.into_iter().collect();
-            let lost = lost_from("old", std::slice::from_ref(&copy), &there, &user);
-            assert_eq!(warning("n", &lost).is_some(), is_lost, "{copy:?} {there:?}");
+            let loses = loses("old", std::slice::from_ref(&copy), &there, &user);
+            assert_eq!(loses, is_lost, "{copy:?} {there:?}");
         }
     }
 }

@@ -120,14 +120,12 @@ impl ClusterPreview<'_> {
 /// The decision of the rules, unless the API server had no answer of the webhook, without which it refuses the change, or a policy refuses
 /// it, which is none of the rules.
 fn unless_refused_otherwise(decision: Decision, answer: Option<Decision>) -> Decision {
-    let is_of_policy = |message: &str| message.contains("ValidatingAdmissionPolicy ");
-    match answer {
-        Some(unknown @ Decision::Unknown { .. }) => unknown,
-        Some(Decision::Refused { code, reason, message }) if is_of_policy(&message) => {
-            Decision::Refused { code, reason, message }
-        }
-        _ => decision,
-    }
+    let counts = |answer: &Decision| match answer {
+        Decision::Unknown { .. } => true,
+        Decision::Refused { message, .. } => message.contains("ValidatingAdmissionPolicy "),
+        Decision::Allowed { .. } => false,
+    };
+    answer.filter(counts).unwrap_or(decision)
 }
 
 #[cfg(test)]
