@@ -246,8 +246,7 @@ async fn a_kind_comes_and_goes_while_everything_runs() -> Result<()> {
     fixture.arrives(&secret("b", "in-the-way"), "/data/v", &json!("b25l")).await?;
 
     fixture.configured(&[json!({ "resource": "secrets", "mode": "Remove" })]).await?;
-    // How soon is measured in `speed.rs`.
-    eventually("the copy goes", PATIENCE, async || match fixture.get(&path).await? {
+    eventually("the copy goes", SOON, async || match fixture.get(&path).await? {
         None => Ok(()),
         Some(copy) => Err(copy.to_string()),
     })

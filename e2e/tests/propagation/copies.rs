@@ -14,7 +14,7 @@ use http::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::request::object_path;
+use super::request::{object_path, while_in_the_way};
 use super::scene::{GROUP, Planted, Scene, planted, scene};
 
 /// How long what is left as it is is watched.
@@ -193,12 +193,8 @@ impl Case<'_> {
                 }
                 let place = (self.row.kind.as_str(), namespace.as_str(), self.row.name.as_str());
                 // What is below may be in the way until the webhook has seen its labels.
-                eventually("it may be created", PATIENCE, async || {
-                    let answer = self.scene.create(who, place, fields.clone()).await;
-                    let allowed = answer.and_then(|answer| answer.allowed("creating"));
-                    allowed.map(drop).map_err(|error| format!("{error:#}"))
-                })
-                .await?;
+                let create = async || self.scene.create(who, place, fields.clone()).await;
+                while_in_the_way(create).await?.allowed("creating")?;
             }
             "create account" => {
                 let place = ("serviceaccounts", namespace.as_str(), self.row.name.as_str());

@@ -6,7 +6,7 @@ use hns_e2e::steps::PATIENCE;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::request::object_path;
+use super::request::{object_path, while_in_the_way};
 use super::scene::{Scene, planted, scene};
 
 const TOP: &str = "ref-top";
@@ -102,12 +102,8 @@ async fn a_binding_gives_no_rights_of_another_role_of_that_name() -> Result<()> 
     let goes = json!({ "metadata": { "annotations": { "propagate.hnc.x-k8s.io/none": null } } });
     let role = object_path("roles", TOP, READER);
     // The webhook hears of the deletion from its watch.
-    eventually("the webhook knows that no Role is in the way", PATIENCE, async || {
-        let answer = scene.users.send("limo", Method::PATCH, &role, &goes).await;
-        let answer = answer.map_err(|error| format!("{error:#}"))?;
-        answer.allowed("propagating").map_err(|error| format!("{error:#}"))
-    })
-    .await?;
+    let propagates = async || scene.users.send("limo", Method::PATCH, &role, &goes).await;
+    while_in_the_way(propagates).await?.allowed("propagating")?;
     in_mid(&scene, ("rolebindings", "attack"), true).await?;
     may_list(&scene, "pods", true).await?;
     may_list(&scene, "secrets", false).await?;

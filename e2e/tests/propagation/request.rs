@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use hns_cluster::api::path_segment;
 use hns_e2e::product::CONTROLLER_USER;
-use hns_e2e::{Cluster, Steps};
+use hns_e2e::{Cluster, Steps, eventually, steps};
 use http::{Method, Request, header};
 use http_body_util::BodyExt;
 use kube::Client;
@@ -54,6 +54,16 @@ pub(crate) fn object_path(plural: &str, namespace: &str, name: &str) -> String {
     let root = if api.contains('/') { "apis" } else { "api" };
     let name = if name.is_empty() { String::new() } else { format!("/{}", path_segment(name)) };
     format!("/{root}/{api}/namespaces/{namespace}/{plural}{name}")
+}
+
+/// Sends a request again while something is in the way (409): the webhook may not have seen yet that it is not any more. Every other
+/// answer counts at once.
+pub(crate) async fn while_in_the_way(mut send: impl AsyncFnMut() -> Result<Answer>) -> Result<Answer> {
+    eventually("nothing is in the way", steps::PATIENCE, async || match send().await {
+        Ok(answer) if answer.code == 409 => Err(answer.to_string()),
+        other => Ok(other),
+    })
+    .await?
 }
 
 /// Sends requests as any user. `admin` is in `system:masters`, `slipped` uses the exempt account, which no rule judges; others

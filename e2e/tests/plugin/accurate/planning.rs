@@ -261,13 +261,16 @@ async fn what_the_user_may_not_see_is_said() {
         .await
         .unwrap();
     kubectl("create rolebinding pu-una -n pu-sub --clusterrole=pu-tenant --user=una").await.unwrap();
-    let plan = eventually("una's rights are in force", PATIENCE, async || {
-        let output = world.run("plan sub create pu-new pu-sub --as una -o json").await;
-        let plan: Value = serde_json::from_str(&output.stdout).map_err(|_| format!("{output:?}"))?;
-        if plan["verdict"]["outcome"] == "allowed" { Ok(plan) } else { Err(format!("{plan:#}")) }
-    })
-    .await
-    .unwrap();
+    let planned = async |words: &str, is_in_force: fn(&Value) -> bool| {
+        eventually("una's rights are in force", PATIENCE, async || {
+            let output = world.run(words).await;
+            let plan: Value = serde_json::from_str(&output.stdout).map_err(|_| format!("{output:?}"))?;
+            if is_in_force(&plan["verdict"]["outcome"]) { Ok(plan) } else { Err(format!("{plan:#}")) }
+        })
+        .await
+        .unwrap()
+    };
+    let plan = planned("plan sub create pu-new pu-sub --as una -o json", |it| it == "allowed").await;
     let namespaces: BTreeSet<_> =
         plan["namespaces"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
     assert!(namespaces.contains("pu-new"), "{plan:#}");
@@ -283,13 +286,7 @@ async fn what_the_user_may_not_see_is_said() {
         .await
         .unwrap();
     kubectl("create rolebinding pu-una -n pu-root --clusterrole=pu-reader --user=una").await.unwrap();
-    let plan = eventually("una may cut pu-sub", PATIENCE, async || {
-        let output = world.run("plan sub cut pu-sub --as una -o json").await;
-        let plan: Value = serde_json::from_str(&output.stdout).map_err(|_| format!("{output:?}"))?;
-        if plan["verdict"]["outcome"] == "refused" { Err(format!("{plan:#}")) } else { Ok(plan) }
-    })
-    .await
-    .unwrap();
+    let plan = planned("plan sub cut pu-sub --as una -o json", |it| it != "refused").await;
     let goes = json!([{ "namespace": "pu-root", "name": "pu-sub", "action": "delete" }]);
     assert_eq!(plan["subNamespaces"], goes, "{plan:#}");
 }
