@@ -6,11 +6,12 @@
 mod rights;
 mod status;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use forest::configuration::Resolution;
-use forest::configuration::rights::Lack;
+use forest::configuration::rights::{Lack, Right, lacks, needed};
 use forest::{Forest, KindSettings, Stream, StreamState};
 use hns_api::names::{
     CONTROLLER_SERVICE_ACCOUNT, HNC_CONFIGURATION, WEBHOOK_SERVICE_ACCOUNT, service_account_user,
@@ -32,7 +33,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use self::rights::{Accounts, missing};
+use self::rights::{Accounts, answers};
 use self::status::{Troubles, shows_kinds, shows_refusal, wanted};
 use crate::execute::is_listed;
 
@@ -78,7 +79,7 @@ pub(crate) async fn keep(
         webhook: service_account_user(namespace, WEBHOOK_SERVICE_ACCOUNT),
         controller: service_account_user(namespace, CONTROLLER_SERVICE_ACCOUNT),
     };
-    let rights = Rights { client: client.clone(), accounts, of: None, lacks: Vec::new(), again: None };
+    let rights = Rights::new(client.clone(), accounts);
     let mut keeper = Keeper {
         client,
         forest,
@@ -290,31 +291,49 @@ fn shown(object: &DynamicObject) -> HNCConfigurationStatus {
 struct Rights {
     client: Client,
     accounts: Accounts,
-    /// What the reviews were about: the kinds, and those that cannot be listed.
-    of: Option<(Vec<KindSettings>, Vec<bool>)>,
+    /// The configured kinds at the last reviews, and whether each could not be listed.
+    kinds: Vec<(KindSettings, bool)>,
+    /// Whether a right is granted; a review without an answer is not here.
+    answers: HashMap<Right, bool>,
     lacks: Vec<Lack>,
     /// The time of the next reviews.
     again: Option<Instant>,
 }
 
 impl Rights {
-    /// Sends reviews if the kinds change, if a kind becomes unlistable or listable, and regularly while a right is missing.
+    fn new(client: Client, accounts: Accounts) -> Self {
+        let (kinds, answers, lacks) = (Vec::new(), HashMap::new(), Vec::new());
+        Self { client, accounts, kinds, answers, lacks, again: None }
+    }
+
+    /// Sends reviews about each kind that is new, has changed, or became unlistable or listable, and regularly about kinds with a
+    /// missing right. A review about every kind at each change would delay the status: on a busy control plane, hundreds of
+    /// reviews take many seconds.
     async fn look(&mut self, forest: &ForestHandle, resolution: &Resolution) {
-        let kinds: Vec<KindSettings> = resolution.settings().cloned().collect();
-        let lost = forest.read(|forest| kinds.iter().map(|kind| is_lost(forest, kind)).collect());
-        let of = Some((kinds, lost));
-        if of == self.of && self.again.is_none_or(|again| Instant::now() < again) {
+        let kinds: Vec<_> = forest
+            .read(|forest| resolution.settings().map(|kind| (kind.clone(), is_lost(forest, kind))).collect());
+        let is_due = self.again.is_some_and(|again| again <= Instant::now());
+        if kinds == self.kinds && !is_due {
             return;
         }
-        self.of = of;
-        let Some((kinds, _)) = &self.of else { return };
-        let (lacks, complete) = missing(&self.client, &self.accounts, kinds).await;
+        let is_asked = |it: &&(KindSettings, bool)| {
+            !self.kinds.contains(it) || (is_due && !all_granted(&it.0, &self.answers))
+        };
+        let asked: Vec<Right> = kinds.iter().filter(is_asked).flat_map(|(kind, _)| needed(kind)).collect();
+        self.answers.retain(|right, _| !asked.contains(right));
+        self.answers.extend(answers(&self.client, &self.accounts, asked).await);
+        let lacks = lacks(kinds.iter().map(|(kind, _)| kind), |right| self.answers.get(right).copied());
         for lack in lacks.iter().filter(|lack| !self.lacks.contains(lack)) {
             tracing::warn!(%lack, "a configured kind cannot be handled");
         }
-        self.again = (!lacks.is_empty() || !complete).then(|| Instant::now() + MISSING);
-        self.lacks = lacks;
+        let complete = kinds.iter().all(|(kind, _)| all_granted(kind, &self.answers));
+        self.again = (!complete).then(|| Instant::now() + MISSING);
+        (self.kinds, self.lacks) = (kinds, lacks);
     }
+}
+
+fn all_granted(kind: &KindSettings, answers: &HashMap<Right, bool>) -> bool {
+    needed(kind).iter().all(|right| answers.get(right) == Some(&true))
 }
 
 fn is_lost(forest: &Forest, kind: &KindSettings) -> bool {

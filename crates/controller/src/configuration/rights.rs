@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 
-use forest::KindSettings;
-use forest::configuration::rights::{Account, Lack, Right, lacks, needed};
-use futures::future::join_all;
+use forest::configuration::rights::{Account, Right};
+use futures::stream::{self, StreamExt};
 use hns_cluster::access_review::{allowed, review};
 use hns_cluster::error_text::error_text;
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
@@ -30,23 +29,18 @@ impl Accounts {
     }
 }
 
-/// The missing rights, and whether all reviews were answered.
-pub(super) async fn missing(
+/// Whether each right is granted. A right whose review got no answer is left out.
+pub(super) async fn answers(
     client: &Client,
     accounts: &Accounts,
-    kinds: &[KindSettings],
-) -> (Vec<Lack>, bool) {
-    let rights: Vec<Right> = kinds.iter().flat_map(needed).collect();
-    let mut answers: HashMap<&Right, Result<bool, String>> = HashMap::new();
-    for some in rights.chunks(AT_A_TIME) {
-        let asked = join_all(some.iter().map(|right| ask(client, accounts, right))).await;
-        answers.extend(some.iter().zip(asked));
-    }
-    let unknown = answers.values().find_map(|answer| answer.as_ref().err());
-    if let Some(why) = unknown {
+    rights: Vec<Right>,
+) -> HashMap<Right, bool> {
+    let asked = stream::iter(rights).map(async |right| (ask(client, accounts, &right).await, right));
+    let answered: Vec<_> = asked.buffer_unordered(AT_A_TIME).collect().await;
+    if let Some(why) = answered.iter().find_map(|(answer, _)| answer.as_ref().err()) {
         tracing::warn!(why, "it cannot be found out what the service accounts may do; trying again");
     }
-    (lacks(kinds, |right| answers.get(right)?.as_ref().ok().copied()), unknown.is_none())
+    answered.into_iter().filter_map(|(answer, right)| Some((right, answer.ok()?))).collect()
 }
 
 async fn ask(client: &Client, accounts: &Accounts, right: &Right) -> Result<bool, String> {
