@@ -257,12 +257,16 @@ impl<'a> ClusterPreview<'a> {
 
     /// Previews the changes in order, up to the first refused one.
     pub(crate) async fn try_all(mut self, intents: &[Intent]) -> Result<PreviewResult, Failure> {
-        // The first change is decided on the current state, as the webhook would decide it.
-        let first = match intents.first() {
-            Some(intent) => Some(self.decide_first(intent).await?),
-            None => None,
-        };
-        if let (Some(intent), Some(Decision::Allowed { .. })) = (intents.first(), &first) {
+        // These are decided on the current state, as the webhook would decide them.
+        let mut first = Vec::new();
+        for intent in on_current_state(intents) {
+            first.push(self.decide_first(intent).await?);
+            if first.last().is_some_and(Decision::is_refusal) {
+                break;
+            }
+        }
+        let asked = first.len();
+        if let (Some(intent), Some(Decision::Allowed { .. })) = (intents.first(), first.first()) {
             self.presume_permission(intent);
         }
         let below = below_deleted(self.forest(), intents);
@@ -280,7 +284,7 @@ impl<'a> ClusterPreview<'a> {
         let moved: Vec<_> = moving.into_iter().map(|it| (it, self.forest().quotas_over(it))).collect();
         let below = limited_below(self.forest(), intents);
         let mut decisions = self.change_until_refused(intents, first).await?;
-        self.name_what_is_hidden(&mut decisions);
+        self.name_what_is_hidden(decisions.iter_mut().skip(asked));
         if !self.structure.is_whole && !decisions.iter().any(Decision::is_refusal) {
             self.lacking.extend(awaited::lacking(self.session, intents).await);
         }
@@ -330,16 +334,16 @@ impl<'a> ClusterPreview<'a> {
         })
     }
 
-    /// Makes the changes with all their effects, and decides about each before it is made; `first` is the decision about the
-    /// first one. If one is refused, the command starts none, so none has an effect.
+    /// Makes the changes with all their effects, and decides about each before it is made; `first` are the decisions about the
+    /// first ones. If one is refused, the command starts none, so none has an effect.
     async fn change_until_refused(
         &mut self,
         intents: &[Intent],
-        mut first: Option<Decision>,
+        first: Vec<Decision>,
     ) -> Result<Vec<Decision>, Failure> {
-        let mut decisions = Vec::new();
+        let (mut decisions, mut first) = (Vec::new(), first.into_iter());
         for intent in intents {
-            let decision = match first.take() {
+            let decision = match first.next() {
                 Some(decision) => decision,
                 None => self.decide_later(intent).await?,
             };
@@ -356,12 +360,12 @@ impl<'a> ClusterPreview<'a> {
     }
 
     /// Gives the kinds that the user may not list as the reason for a decision that is unknown: the rules say what the webhook
-    /// lacks. About the first change the API server is asked, which gives its own reason.
-    fn name_what_is_hidden(&self, decisions: &mut [Decision]) {
+    /// lacks. About the first changes the API server is asked, which gives its own reason.
+    fn name_what_is_hidden<'d>(&self, later: impl Iterator<Item = &'d mut Decision>) {
         if self.hidden.is_empty() {
             return;
         }
-        for decision in decisions.iter_mut().skip(1) {
+        for decision in later {
             if let Decision::Unknown { why } = decision {
                 *why = format!("you may not list {} in all namespaces concerned", self.hidden.join(", "));
             }
@@ -376,6 +380,14 @@ impl<'a> ClusterPreview<'a> {
         }
         labels.iter().chain(annotations.iter()).map(|(key, _)| (child.clone(), key.into())).collect()
     }
+}
+
+/// The changes about which the API server decides before any has an effect: the first one, and after a change of labels also the creation of
+/// a `SubNamespace`. A command that gives a namespace another parent first tries the labels, and writes them after the `SubNamespace`.
+fn on_current_state(intents: &[Intent]) -> impl Iterator<Item = &Intent> {
+    let is_labelled = matches!(intents.first(), Some(Intent::Label { .. }));
+    let forms = intents.iter().skip(1).filter(|it| matches!(it, Intent::CreateSubNamespace { .. }));
+    intents.iter().take(1).chain(forms.take(usize::from(is_labelled)))
 }
 
 /// The namespace whose parent the change sets.
@@ -411,6 +423,25 @@ mod tests {
 
     use super::*;
     use crate::structure::tests::sketch;
+
+    #[test]
+    fn a_sub_namespace_is_created_before_the_labels_are_written() {
+        let label = Intent::Label { namespace: "n".into(), labels: vec![] };
+        let (parent, child) = ("p".into(), "n".into());
+        let [labels, annotations] = [forest::Labels::default(), forest::Labels::default()];
+        let create = Intent::CreateSubNamespace { parent, child, labels, annotations };
+        let delete = Intent::DeleteSubNamespace { parent: "q".into(), child: "n".into() };
+        for (intents, decided) in [
+            (&[label.clone(), create.clone(), delete.clone()][..], &[&label, &create][..]),
+            (&[label.clone(), delete.clone()], &[&label]),
+            (&[delete.clone(), create.clone()], &[&delete]),
+            (&[], &[]),
+        ] {
+            let found: Vec<String> = on_current_state(intents).map(|it| format!("{it:?}")).collect();
+            let wanted: Vec<String> = decided.iter().map(|it| format!("{it:?}")).collect();
+            assert_eq!(found, wanted);
+        }
+    }
 
     fn result(decision: Decision, outcome: Outcome, forest: Forest) -> PreviewResult {
         PreviewResult {

@@ -88,14 +88,40 @@ impl Objects {
             .flat_map(|namespace| {
                 let copies = forest.objects_in(namespace);
                 let copies = copies.filter(|key| forest.inherited_from(namespace, key).is_some());
-                copies.map(move |key| {
-                    let resource = forest.kind(key.kind).group_resource();
-                    format!("{resource} {} in {namespace}", printable(&key.name))
-                })
+                copies.map(move |key| self.line(namespace, key))
             })
             .collect();
         left.sort();
         left
+    }
+
+    /// The copies in namespaces where activities are halted, whose sources are gone. Nothing removes them there.
+    pub(crate) fn without_source(&self) -> Vec<String> {
+        let Loaded { forest, unread, .. } = &self.0;
+        let is_gone = |key: &ObjectKey, source: &Name| {
+            !unread.contains_key(&key.kind) && !forest.objects_in(source).any(|it| it == key)
+        };
+        let halted = forest.names().filter(|name| self.is_halted(name));
+        let mut found: Vec<String> = halted
+            .flat_map(|namespace| {
+                let gone = forest.objects_in(namespace).filter(move |key| {
+                    forest.inherited_from(namespace, key).is_some_and(|source| is_gone(key, source))
+                });
+                gone.map(move |key| self.line(namespace, key))
+            })
+            .collect();
+        found.sort();
+        found
+    }
+
+    /// Whether the namespace is managed, and nothing is done in it.
+    pub(crate) fn is_halted(&self, namespace: &Name) -> bool {
+        let forest = &self.0.forest;
+        forest.settings().unmanaged(namespace).is_none() && forest.halted_root(namespace).is_some()
+    }
+
+    fn line(&self, namespace: &Name, key: &ObjectKey) -> String {
+        format!("{} {} in {namespace}", self.0.forest.kind(key.kind).group_resource(), printable(&key.name))
     }
 
     /// The progress of the copies in these namespaces; `resource` limits it to one kind, such as `jobs.batch`.
@@ -246,6 +272,26 @@ mod tests {
             objects(&["a", "b < a", "c < b"], &[("a", "r", None), ("b", "once", Some("Accurate's a"))]);
         let missing = |name: &str| (format!("{name}/r"), Some("a".to_owned()));
         assert_eq!(wrong(&objects, &["b", "c"]), [missing("b"), missing("c")]);
+    }
+
+    #[test]
+    fn copies_in_halted_namespaces_whose_source_is_gone_are_found() {
+        let copy = |namespace: &'static str, name: &'static str| (namespace, name, Some("a"));
+        let objects = objects(
+            &["a", "b < a", "orphan < gone", "low < orphan"],
+            &[
+                ("a", "r", None),
+                copy("b", "stale"),
+                copy("orphan", "r"),
+                copy("orphan", "x"),
+                copy("low", "x"),
+            ],
+        );
+        let of = |namespace: &str| format!("roles.rbac.authorization.k8s.io x in {namespace}");
+        assert_eq!(objects.without_source(), [of("low"), of("orphan")]);
+        for (name, is_halted) in [("a", false), ("b", false), ("orphan", true), ("low", true)] {
+            assert_eq!(objects.is_halted(&name.into()), is_halted, "{name}");
+        }
     }
 
     #[test]

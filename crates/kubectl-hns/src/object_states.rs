@@ -85,6 +85,34 @@ impl ObjectStates {
         question.map_or_else(Vec::new, |question| below(&self.loaded.forest, &question, namespace))
     }
 
+    /// The answers for the namespaces that have a copy of the object in one of `sources`, without those that are `shown` already. Such a
+    /// copy stays where the parent was deleted, and in an excluded namespace.
+    pub(crate) fn elsewhere(
+        &self,
+        sources: &BTreeSet<&str>,
+        shown: &BTreeSet<&str>,
+    ) -> Vec<(Name, ObjectExplanation)> {
+        let Some(question) = self.question() else { return Vec::new() };
+        let forest = &self.loaded.forest;
+        let is_copy = |name: &Name| {
+            let from = forest.inherited_from(name, &question.key);
+            from.is_some_and(|from| sources.contains(&**from))
+        };
+        let mut names: Vec<&Name> =
+            forest.names().filter(|name| !shown.contains(&***name) && is_copy(name)).collect();
+        names.sort();
+        names.into_iter().map(|name| (name.clone(), explain(forest, &question, name))).collect()
+    }
+
+    /// The namespace of the source of the copy in `namespace`, if the object is not there any more.
+    pub(crate) fn gone_source(&self, namespace: &str) -> Option<&Name> {
+        let key = self.question()?.key;
+        let Loaded { forest, structure, unread, .. } = &self.loaded;
+        let from = forest.inherited_from(namespace, &key)?;
+        let is_read = structure.is_whole && !unread.contains_key(&key.kind);
+        (is_read && !forest.objects_in(from).any(|it| *it == key)).then_some(from)
+    }
+
     fn question(&self) -> Option<ObjectQuestion<'_>> {
         let kind = self.loaded.forest.kind_named(&self.kind.group, &self.kind.kind)?;
         let key = ObjectKey { kind, name: self.name.as_str().into() };

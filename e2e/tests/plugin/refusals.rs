@@ -55,6 +55,31 @@ async fn nothing_waits_below_a_halted_parent() {
     }
 }
 
+/// What allows a cascading deletion is refused there.
+#[tokio::test]
+async fn the_way_to_a_deletion_below_a_halted_namespace_begins_with_its_repair() {
+    let live = live().await;
+    let steps = live.steps();
+    steps.plant(&[("rw-top", ""), ("rw-mid", "rw-top")]).await.unwrap();
+    steps.create_anchor("rw-mid", "rw-sub").await.unwrap();
+    let first = "At present, cascading deletion cannot be allowed: the ancestor \"rw-top\" is halted";
+    let planned = async |is_halted: bool| {
+        eventually("the plan refuses the deletion", PATIENCE, async || {
+            let plan = live.hns("plan delete rw-mid").await;
+            let is_it = plan.code == Some(1)
+                && plan.stderr.contains("`kubectl hns set rw-mid -a`")
+                && plan.stderr.contains(first) == is_halted;
+            if is_it { Ok(()) } else { Err(format!("{plan:?}")) }
+        })
+        .await
+        .unwrap();
+    };
+    planned(false).await;
+    live.hns("set rw-top --parent rw-gone").await;
+    steps.reasons("rw-mid", &["AncestorHaltActivities"]).await.unwrap();
+    planned(true).await;
+}
+
 /// A tree with a limit: a plan for an administrator and for a tenant says what the API server says.
 #[tokio::test]
 async fn plans_know_the_limits_of_trees() {

@@ -21,7 +21,9 @@ use self::messages::{
     above_in_accurate, allowed_above, could_not, elsewhere, held, is_about_children, is_going,
     nothing_deleted, top_in_accurate, with_children, with_state, without_namespace,
 };
-pub(super) use self::messages::{despite_children, names_permission, of_accurate, of_another};
+pub(super) use self::messages::{
+    despite_children, names_permission, not_at_present, of_accurate, of_another,
+};
 use super::accurate::sub::way_to_delete;
 use super::hierarchy::{self, AllowingAncestor, Edit};
 use super::{describe, set};
@@ -188,8 +190,8 @@ impl Deletion<'_> {
             // The API server says it itself.
             Some(_) if self.dry_run == DryRun::Server => {}
             Some(why) => {
-                return Err(Failure::new(format!("Error: this would be refused: {why}"))
-                    .with_hint(with_children(self.child)));
+                let failure = Failure::new(format!("Error: this would be refused: {why}"));
+                return Err(self.unless_refused(failure.with_hint(with_children(self.child))).await);
             }
             None => self.terminal.print(&consequences.text()),
         }
@@ -271,6 +273,9 @@ impl Deletion<'_> {
                 None => failure,
             };
         }
+        if is_about_children(problem) {
+            return self.unless_refused(failure).await;
+        }
         if !problem.is_not_found() {
             return failure;
         }
@@ -283,6 +288,14 @@ impl Deletion<'_> {
             (_, Ok(found)) => self.elsewhere(found.as_ref().map(|it| &it.metadata)).await,
             _ => format!("`kubectl get subns -n {0}` shows the subnamespaces of {0}.", self.parent),
         })
+    }
+
+    /// The failure, whose hint is to allow cascading deletion, with the reason why that is refused at present, if it is.
+    async fn unless_refused(&self, failure: Failure) -> Failure {
+        match hierarchy::refusal_to_allow(self.session, self.child).await {
+            Some(why) => failure.and_hint(&not_at_present(&why)),
+            None => failure,
+        }
     }
 
     /// Where the child is instead, if the parent has no anchor for it; `found` is its namespace, if it exists.

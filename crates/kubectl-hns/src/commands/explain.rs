@@ -2,7 +2,7 @@
 
 mod text;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use clap::Args;
 use forest::exceptions::{Withheld, is_reserved};
@@ -16,6 +16,7 @@ use kube::api::DynamicObject;
 use serde::Serialize;
 
 use crate::format::{Format, render};
+use crate::lines::printable;
 use crate::object_argument::ObjectArgument;
 use crate::object_states::{ObjectState, ObjectStates, State};
 use crate::picture::ConditionView;
@@ -26,15 +27,15 @@ use crate::{Failure, Terminal, accurate_trees};
 /// Explain why an object is in a namespace, or why it is not.
 ///
 /// Shows the source and the rule that created the copy, or what prevents a copy: an annotation, an exclusion, the mode
-/// of the kind, a halted ancestor, or a conflicting object. For a source, shows where its copies are. What you may not
-/// read is named.
+/// of the kind, a halted ancestor, or a conflicting object. For a source, shows where its copies are, also those that stayed in
+/// namespaces that are not below it any more. What you may not read is named.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The object, such as secret/registry, cm/settings or roles.rbac.authorization.k8s.io/viewer. It need not exist.
     #[arg(value_name = "KIND/NAME")]
     subject: ObjectArgument,
 
-    /// Output format. With name, the namespaces that have the object: this one and those below.
+    /// Output format. With name, the namespaces that have the object: this one, those below, and those with a copy of it elsewhere.
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Format>,
 }
@@ -67,6 +68,9 @@ struct Explanation {
     /// All namespaces below, if this object is a source.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     below: Vec<Below>,
+    /// The other namespaces that have a copy of the object here, also if the object is not here any more.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    elsewhere: Vec<Below>,
 }
 
 #[derive(Debug, Serialize)]
@@ -118,6 +122,12 @@ pub(crate) async fn run(
             && !structure.has(&object_states.loaded.forest, top)
         {
             notes.push(format!("namespace {top}, which is above {namespace}, does not exist"));
+        }
+        if explanation.mark.state == State::Copy
+            && let Some(source) = object_states.gone_source(&namespace)
+        {
+            let resource = &explanation.resource;
+            notes.push(format!("{source} has no {resource} {} any more", printable(&explanation.name)));
         }
         if structure.hidden.is_empty() {
             notes.extend(misplaced(&explanation.annotations, &object_states.loaded.forest));
@@ -188,6 +198,8 @@ fn explanation(object_states: &ObjectStates, namespace: &Name) -> Option<Explana
         namespace: name.to_string(),
         mark: ObjectState::from(answer),
     };
+    let shown: BTreeSet<&str> = below.iter().map(|(name, _)| &**name).collect();
+    let elsewhere = object_states.elsewhere(&BTreeSet::from([&**namespace]), &shown);
     let mut mark = ObjectState::from(&answer);
     if ancestors_unknown && mark.state == State::Absent && answer.unseen.is_empty() {
         let top = ancestors.first().unwrap_or(namespace);
@@ -205,6 +217,7 @@ fn explanation(object_states: &ObjectStates, namespace: &Name) -> Option<Explana
         condition: answer.refused.as_ref().map(|it| ConditionView::from(&it.condition)),
         annotations: BTreeMap::new(),
         below: below.iter().map(place).collect(),
+        elsewhere: elsewhere.iter().map(place).collect(),
     })
 }
 
@@ -239,8 +252,8 @@ impl Explanation {
 
     /// The namespaces that have the object.
     fn holders(&self) -> Vec<String> {
-        let below = self.below.iter().map(|it| (&it.namespace, &it.mark));
-        let all = std::iter::once((&self.namespace, &self.mark)).chain(below);
+        let others = self.below.iter().chain(&self.elsewhere).map(|it| (&it.namespace, &it.mark));
+        let all = std::iter::once((&self.namespace, &self.mark)).chain(others);
         all.filter(|(_, mark)| mark.is_there()).map(|(name, _)| format!("namespace/{name}")).collect()
     }
 }

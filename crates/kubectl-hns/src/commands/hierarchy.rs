@@ -240,6 +240,14 @@ pub(crate) async fn write(
     Box::pin(optimistic::write((session, &api), &params, object, |it| edit.apply(it), spec)).await
 }
 
+/// Why cascading deletion of a namespace cannot be allowed now: a dry run tells. `None` also if the user lacks the right.
+pub(super) async fn refusal_to_allow(session: &Session, namespace: &str) -> Option<String> {
+    let object = read(session, namespace).await.ok()?;
+    let edit = Edit { allow_cascading_deletion: Some(true), ..Edit::default() };
+    let problem = write(session, namespace, object, &edit, true).await.err()?;
+    problem.is_denied().then(|| problem.to_string())
+}
+
 pub(crate) fn api(session: &Session, namespace: &str) -> Api<DynamicObject> {
     Api::namespaced_with(session.client.clone(), namespace, &structure::hierarchies())
 }

@@ -242,12 +242,24 @@ async fn with_object(
     let roots = roots(&structure);
     let object_states = ObjectStates::read(session, subject, structure, &roots).await?;
     let trees = picture::build_with_object(&object_states, &roots);
+    let elsewhere = copies_elsewhere(&trees, &object_states);
     let Loaded { structure, mut notes, .. } = object_states.loaded;
+    notes.extend(elsewhere);
     if trees.iter().flat_map(Node::all).all(|it| it.object.is_none()) {
         let (resource, name) = (object_states.kind.group_resource(), printable(&object_states.name));
         notes.push(format!("{resource} {name} exists neither in these namespaces nor above them"));
     }
     Ok((trees, structure, notes))
+}
+
+/// A note on the namespaces with copies of objects in these trees that are not in the trees themselves.
+fn copies_elsewhere(trees: &[Node], object_states: &ObjectStates) -> Option<String> {
+    let drawn: BTreeSet<&str> = trees.iter().flat_map(Node::all).map(|it| &*it.name).collect();
+    let names: Vec<String> =
+        object_states.elsewhere(&drawn, &drawn).into_iter().map(|(name, _)| name.to_string()).collect();
+    (!names.is_empty()).then(|| {
+        format!("there are copies of it in namespaces outside of these trees, too: {}", first(&names, NAMED))
+    })
 }
 
 /// The names of the namespaces whose labels match, as the API server evaluates the selector.

@@ -8,6 +8,7 @@ use hns_e2e::steps::PATIENCE;
 use serde_json::{Value, json};
 
 use super::scene::{World, world};
+use crate::plugin::fixture::Output;
 use crate::plugin::planning::snapshot::{Effects, Snapshot};
 
 /// The time for the deletion of a namespace.
@@ -227,6 +228,42 @@ Totals: objects: 0 created, 0 updated, 0 overwritten, 0 deleted; namespaces: 0 c
     assert!(deletion.stderr.contains("`kubectl accurate sub delete pw-low` deletes it"), "{deletion:?}");
     world.planned("sub move pw-sub pw-root", "allowed").await;
     assert_eq!(world.look("pw-").await.unwrap(), before);
+}
+
+/// The `SubNamespace` in the new parent exists before the namespace names that, so its creation is judged with the labels of before.
+#[tokio::test]
+async fn a_plan_of_a_move_knows_that_the_children_must_consent() {
+    let world = world().await;
+    for root in ["pc-one", "pc-two"] {
+        world.create_root(root).await;
+    }
+    world.create_sub("pc-sub", "pc-one").await;
+    world.create_sub("pc-low", "pc-sub").await;
+    let kubectl = async |words: &str| {
+        world.fixture.cluster.kubectl().args(words.split(' ')).ok().await.unwrap();
+    };
+    kubectl("create clusterrole pc-movers --verb=get,list,update --resource=namespaces").await;
+    kubectl("create clusterrolebinding pc-movers --clusterrole=pc-movers --user=pcu").await;
+    for (namespace, role) in [("pc-one", "edit"), ("pc-two", "edit"), ("pc-sub", "admin")] {
+        kubectl(&format!("create rolebinding pcu -n {namespace} --clusterrole={role} --user=pcu")).await;
+    }
+    let words = "sub move pc-sub pc-two --as pcu";
+    let needed = "the right to update hierarchyconfigurations.hnc.x-k8s.io in namespace \"pc-low\" is needed";
+    let planned = async |is_it: fn(&Output) -> bool| {
+        eventually("pcu's rights are in force", PATIENCE, async || {
+            let plan = world.run(&format!("plan {words}")).await;
+            if is_it(&plan) { Ok(plan) } else { Err(format!("{plan:?}")) }
+        })
+        .await
+        .unwrap()
+    };
+    let plan = planned(|plan| plan.stdout.contains("existing namespaces name it as their parent")).await;
+    assert!(plan.code == Some(1) && plan.stdout.contains(needed), "{plan:?}");
+    let refused = world.run(words).await;
+    assert!(refused.code == Some(1) && refused.stderr.contains(needed), "{refused:?}");
+    kubectl("create rolebinding pcu -n pc-low --clusterrole=admin --user=pcu").await;
+    planned(|plan| plan.code == Some(0)).await;
+    world.run(words).await.stdout.contains("the parent has changed to pc-two").then_some(()).unwrap();
 }
 
 /// The example of docs/accurate-plugin.md.

@@ -93,13 +93,16 @@ pub(super) async fn with_way(
             failure.with_hint(absent(kind, above))
         }
         (Some(Frozen::Missing(missing)), Some((_, above))) => {
-            let below = below_missing(session, above, &missing).await;
-            failure.with_hint(absent_above(&missing, above, below.as_ref()))
+            let mut below = below_missing(session, above, &missing).await;
+            if let (None, Request::Below(_, name, _)) = (&below, request) {
+                below = below_missing(session, name, &missing).await;
+            }
+            failure.with_hint(absent_above(&missing, below.as_ref()))
         }
         (Some(Frozen::Missing(missing)), None) if let Request::Own(name) = request => {
             match below_missing(session, name, &missing).await {
                 None => failure,
-                below => failure.with_hint(absent_above(&missing, name, below.as_ref())),
+                below => failure.with_hint(absent_above(&missing, below.as_ref())),
             }
         }
         _ => failure,
@@ -229,11 +232,9 @@ async fn below_missing(session: &Session, start: &str, missing: &str) -> Option<
 }
 
 /// What to do about a missing namespace above another one; `below` is the one that names it, if the user may read that.
-fn absent_above(missing: &str, above: &str, below: Option<&(String, Place)>) -> String {
+fn absent_above(missing: &str, below: Option<&(String, Place)>) -> String {
     let Some((name, place)) = below else {
-        return format!(
-            "{missing}, which is above {above}, does not exist; `kubectl accurate doctor` says what to do."
-        );
+        return format!("{missing} does not exist; `kubectl accurate doctor` says what to do.");
     };
     let (edge, what) = match place.parent {
         Some(_) => (EdgeKind::Parent, "parent"),
@@ -362,9 +363,9 @@ mod tests {
                  `kubectl accurate sub cut n`.",
             ),
             (Some(of("", "gone")), "gone, the template of n, does not exist. "),
-            (None, "gone, which is above low, does not exist; `kubectl accurate doctor` says what to do."),
+            (None, "gone does not exist; `kubectl accurate doctor` says what to do."),
         ] {
-            let found = absent_above("gone", "low", below.as_ref());
+            let found = absent_above("gone", below.as_ref());
             assert!(found.starts_with(wanted), "{found}");
         }
         assert_eq!(absent(EdgeKind::Parent, "t"), place::ALL);

@@ -48,6 +48,12 @@ pub(super) fn with_children(name: &str) -> String {
     )
 }
 
+/// What else is said if cascading deletion cannot be allowed at present.
+pub(in crate::commands) fn not_at_present(refusal: &str) -> String {
+    let why = refusal.split_once(" is forbidden: ").map_or(refusal, |(_, why)| why);
+    format!("At present, cascading deletion cannot be allowed: {why}.")
+}
+
 pub(super) fn allowed_above(child: &str, ancestor: &str) -> String {
     format!("Cascading deletion for '{child}' is already allowed by {ancestor}, which is above it; unchanged")
 }
@@ -173,6 +179,14 @@ mod tests {
     use k8s_openapi::jiff::Timestamp;
 
     use super::*;
+
+    #[test]
+    fn why_cascading_deletion_cannot_be_allowed_is_said_without_the_api_servers_words() {
+        let refusal = "admission webhook \"w\" denied the request: hierarchyconfigurations.hnc.x-k8s.io \"hierarchy\" is forbidden: no: y is forbidden: x";
+        let said = "At present, cascading deletion cannot be allowed: no: y is forbidden: x.";
+        assert_eq!(not_at_present(refusal), said);
+        assert_eq!(not_at_present("no"), "At present, cascading deletion cannot be allowed: no.");
+    }
 
     #[test]
     fn where_the_child_is_instead_is_said() {

@@ -1,6 +1,7 @@
 //! Checks that copies are where they should be, and nowhere else.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use forest::{Name, Settings};
 
@@ -15,7 +16,10 @@ pub(super) async fn check(session: &Session, structure: Structure, settings: &Se
         structure.namespaces.keys().filter(|it| settings.is_managed(it)).cloned().collect();
     match Objects::read(session, structure).await {
         Ok(objects) => {
-            let mut findings = vec![copies(&objects.wrong(&everywhere), objects.copies(&everywhere))];
+            let (halted, active): (BTreeSet<Name>, BTreeSet<Name>) =
+                everywhere.iter().cloned().partition(|name| objects.is_halted(name));
+            let mut findings = vec![copies(&objects.wrong(&everywhere), objects.copies(&active))];
+            findings.extend(unchanged(objects.copies(&halted), &objects.without_source()));
             findings.extend(left_over(&objects.left_over()));
             findings.extend(objects.notes().iter().map(|note| Finding::note("copies", note)));
             findings
@@ -49,6 +53,24 @@ fn copies(wrong: &[Wrong], all: usize) -> Finding {
         "The controller writes them, if it runs and may: see above. Flags that keep objects from being propagated are not \
          known here.",
     )
+}
+
+/// Copies in namespaces where activities are halted, which is a finding of its own; `without_source` are those of them whose source is gone.
+fn unchanged(halted: usize, without_source: &[String]) -> Option<Finding> {
+    let (are, them) = match halted {
+        0 => return None,
+        1 => ("copy is", "it"),
+        _ => ("copies are", "them"),
+    };
+    let mut text =
+        format!("{halted} {are} in namespaces with halted activities, where nothing updates {them}");
+    if without_source.is_empty() {
+        return Some(Finding::note("copies", text));
+    }
+    let _ = write!(text, "; without a source: {}", some(without_source));
+    let hint = "Repair these namespaces first; then the controller removes copies without a source. Until then, the rights of a copied \
+                RoleBinding stay.";
+    Some(Finding { hint: Some(hint.to_owned()), ..Finding::note("copies", text) })
 }
 
 /// Copies that stay in excluded namespaces. To exclude them was a decision, so nothing is wrong.
@@ -89,6 +111,20 @@ mod tests {
              not be in b: no reason"
         );
         assert_eq!(copies(&[], 3), Finding::ok("copies", "3 copies, all in the right namespaces"));
+    }
+
+    #[test]
+    fn copies_in_halted_namespaces_are_noted() {
+        assert_eq!(unchanged(0, &[]), None);
+        let stays = unchanged(1, &[]).unwrap();
+        let (one, two) = (
+            "1 copy is in namespaces with halted activities, where nothing updates it",
+            "2 copies are in namespaces with halted activities, where nothing updates them; without a source: roles r in a",
+        );
+        assert_eq!((&*stays.text, stays.hint), (one, None));
+        let found = unchanged(2, &["roles r in a".to_owned()]).unwrap();
+        assert_eq!((found.level, &*found.text), (Level::Note, two));
+        assert!(found.hint.unwrap().starts_with("Repair these namespaces first"));
     }
 
     #[test]

@@ -47,6 +47,10 @@ pub(super) fn draw(explanation: &Explanation, paint: Paint) -> String {
     if explanation.is_source() {
         draw_below(namespace, below, paint, &mut text);
     }
+    if !explanation.elsewhere.is_empty() {
+        text.line("  Copies elsewhere:");
+        draw_states(namespace, explanation.elsewhere.iter(), paint, &mut text);
+    }
     text
 }
 
@@ -72,8 +76,18 @@ fn draw_below(namespace: &str, below: &[Below], paint: Paint, text: &mut String)
     let ours = below.iter().filter(|it| is_ours(&it.mark)).count();
     let namespaces = if below.len() == 1 { "namespace has" } else { "namespaces have" };
     text.line(format!("  Below: {ours} of {} {namespaces} a copy", below.len()));
+    draw_states(namespace, below.iter().filter(|it| !is_ours(&it.mark)), paint, text);
+}
+
+/// Those with one state and one reason are in one line.
+fn draw_states<'a>(
+    namespace: &str,
+    states: impl Iterator<Item = &'a Below>,
+    paint: Paint,
+    text: &mut String,
+) {
     let mut others: Vec<(&ObjectState, Vec<&str>)> = Vec::new();
-    for Below { namespace, mark } in below.iter().filter(|it| !is_ours(&it.mark)) {
+    for Below { namespace, mark } in states {
         match others.iter_mut().find(|(same, _)| *same == mark) {
             Some((_, namespaces)) => namespaces.push(namespace),
             None => others.push((mark, vec![namespace])),
@@ -95,6 +109,28 @@ mod tests {
     use super::super::explanation;
     use super::*;
     use crate::object_states::tests::object_states;
+
+    #[test]
+    fn copies_that_are_not_below_their_source_are_shown() {
+        let lines = ["acme", "dev < acme", "orphan < gone", "hnc-system", "low < orphan"];
+        let copies = [("dev", "acme", ""), ("orphan", "acme", ""), ("hnc-system", "acme", "")];
+        let here = ("acme", "", "");
+        for (source, below) in [(Some(here), "  Below: 1 of 1 namespace has a copy\n"), (None, "")] {
+            let all: Vec<_> = copies.into_iter().chain(source).collect();
+            let mut all = object_states(&lines, &all);
+            all.loaded.structure.is_whole = true;
+            let found = explanation(&all, &"acme".into()).unwrap();
+            let text = draw(&found, Paint::NONE);
+            let dev = if source.is_none() { "  - dev: to be removed" } else { "" };
+            let wanted = format!("{below}  Copies elsewhere:\n{dev}");
+            assert!(text.contains(&wanted), "{text}");
+            for elsewhere in ["  - hnc-system: copy of acme, ", "  - orphan: copy of acme, "] {
+                assert!(text.contains(elsewhere), "{text}");
+            }
+            assert!(found.holders().contains(&"namespace/orphan".to_owned()), "{text}");
+            assert_eq!(all.gone_source("orphan").is_some(), source.is_none());
+        }
+    }
 
     #[test]
     fn a_copy_a_source_and_a_blocked_copy() {

@@ -34,7 +34,11 @@ pub(super) async fn hint(arguments: &Delete, refused: &Document, session: &Sessi
     let namespace = &*arguments.namespace;
     let reason = refused.verdict.message.as_deref().unwrap_or_default();
     if delete::names_permission(reason) {
-        return Some(delete::despite_children(namespace, reason));
+        let way = delete::despite_children(namespace, reason);
+        return Some(match hierarchy::refusal_to_allow(session, namespace).await {
+            Some(why) => format!("{way}\n{}", delete::not_at_present(&why)),
+            None => way,
+        });
     }
     if reason.ends_with(refusals::CHILDREN_EXIST) {
         return Some(refusals::despite_children(session, namespace).await);
