@@ -233,13 +233,15 @@ impl Problem {
 /// The hint for a request that RBAC refused with this text.
 fn lacking_right(refusal: &str) -> String {
     let namespace = refusal.rsplit_once("in the namespace \"").and_then(|(_, it)| it.split('"').next());
-    // A request for a namespace is one in it, but its administrator may not change it, and so cannot give the right to others.
-    let of_cluster = ["at the cluster scope", " resource \"namespaces\" in API group \"\""];
-    let is_of_cluster = of_cluster.iter().any(|text| refusal.contains(text));
+    let verb = refusal.split_once(" cannot ").and_then(|(_, it)| it.split(' ').next());
+    // A request for a namespace is one in it, but its administrator may only read it, and so can give no other right to others.
+    let changes_namespace =
+        verb != Some("get") && refusal.contains(" resource \"namespaces\" in API group \"\"");
+    let is_of_cluster = changes_namespace || refusal.contains("at the cluster scope");
     let giver = if is_of_cluster { "cluster" } else { "namespace" };
     // The sentence would be wrong where the command has read something there: what it changes, mostly what it deletes, and a namespace
     // for any request but the one that reads it.
-    let is_unread = match refusal.split_once(" cannot ").and_then(|(_, it)| it.split(' ').next()) {
+    let is_unread = match verb {
         Some("get") => true,
         Some("update" | "patch" | "delete") => false,
         _ => !is_of_cluster,

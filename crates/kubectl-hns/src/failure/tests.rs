@@ -112,14 +112,14 @@ fn only_general_problems_have_a_hint() {
 }
 
 #[test]
-fn only_an_administrator_of_the_cluster_gives_rights_on_namespaces() {
+fn only_an_administrator_of_the_cluster_gives_rights_to_change_namespaces() {
     for (request, place, of) in [
         ("update resource \"namespaces\" in API group \"\" in the namespace \"own\"", " -n own`", "cluster"),
         ("delete resource \"namespaces\" in API group \"\" in the namespace \"own\"", " -n own`", "cluster"),
         ("patch resource \"pods\" in API group \"\" in the namespace \"own\"", " -n own`", "namespace"),
         ("delete resource \"pods\" in API group \"\" in the namespace \"own\"", " -n own`", "namespace"),
         ("create resource \"pods\" in API group \"\" in the namespace \"own\"", " -n own`", "namespace"),
-        ("get resource \"namespaces\" in API group \"\" in the namespace \"own\"", " -n own`", "cluster"),
+        ("get resource \"namespaces\" in API group \"\" in the namespace \"own\"", " -n own`", "namespace"),
         ("list resource \"namespaces\" in API group \"\" at the cluster scope", "`", "cluster"),
         (
             "get resource \"namespaces\" in API group \"x.io\" in the namespace \"own\"",

@@ -5,7 +5,7 @@ mod chain;
 use std::collections::{BTreeMap, BTreeSet};
 
 use clap::Args;
-use forest::accurate::why::{Frozen, Next, There, frozen, idle_template, lacking_role, next, there};
+use forest::accurate::why::{Next, There, frozen, idle_template, lacking_role, next, there};
 use forest::exclusion::never;
 use forest::{EdgeKind, Forest, HopMode, Kind, Name, ObjectKey};
 use hns_api::accurate::annotations::{FROM, PROPAGATE};
@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use self::chain::Chain;
 use super::{describe, without_effect};
-use crate::commands::doctor::accurate::reason_in;
+use crate::commands::doctor::accurate::{cycle, reason_in};
 use crate::configured_kinds;
 use crate::failure::Done;
 use crate::format::{Format, render};
@@ -192,7 +192,8 @@ fn judged(
     }
     if let Some(frozen) = frozen(forest, namespace) {
         let (why, hint) = reason_in(forest, namespace, &frozen);
-        let place = if frozen == Frozen::Cycle { path.join(", ") } else { namespace.to_string() };
+        let place =
+            cycle(forest, namespace).map_or_else(|| namespace.to_string(), |members| members.join(", "));
         return (
             state,
             after_once(here, &format!("nothing is copied to {place}, because {why}")),

@@ -6,7 +6,7 @@ mod forms;
 use std::collections::BTreeMap;
 
 use forest::accurate::why::{Frozen, frozen, idle_template};
-use forest::{EdgeKind, Forest, Unmanaged};
+use forest::{EdgeKind, Forest, Name, Unmanaged};
 use hns_api::accurate::SubNamespace;
 use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE, TYPE_ROOT};
 use hns_cluster::api::Api;
@@ -100,19 +100,22 @@ fn ignored(forms: &[ObjectMeta]) -> Finding {
 
 /// The namespaces that nothing reaches, by reason.
 fn misplaced(forest: &Forest) -> Vec<Finding> {
-    let mut reasons: BTreeMap<(String, bool), (String, Vec<String>)> = BTreeMap::new();
+    let mut reasons: BTreeMap<(String, bool, Option<Vec<Name>>), (String, Vec<String>)> = BTreeMap::new();
     // Below a namespace that is in both hierarchies, there may be others that only HNC's halts.
     // One that is being deleted cannot be given another place.
-    let lasting = |name: &&forest::Name| forest.is_in_accurate(name) && !forest.is_terminating(name);
+    let lasting = |name: &&Name| forest.is_in_accurate(name) && !forest.is_terminating(name);
     for name in forest.names().filter(lasting) {
         let Some(why) = frozen(forest, name) else { continue };
         let has_both = idle_template(forest, name).is_some();
         let (why, hint) = reason_in(forest, name, &why);
-        reasons.entry((why, has_both)).or_insert_with(|| (hint, Vec::new())).1.push(name.to_string());
+        let key = (why, has_both, cycle(forest, name));
+        reasons.entry(key).or_insert_with(|| (hint, Vec::new())).1.push(name.to_string());
     }
-    let finding = |((why, _), (hint, names)): ((String, bool), (String, Vec<String>))| {
+    let finding = |((why, _, cycle), (hint, names)): ((String, bool, Option<_>), (String, Vec<String>))| {
         let text = format!("nothing is copied to {}: {why}", some(&names));
-        Finding::wrong(SUBJECT, text, for_all(&hint, &names))
+        // That of a cycle is about all its members.
+        let hint = if cycle.is_some() { hint } else { for_all(&hint, &names) };
+        Finding::wrong(SUBJECT, text, hint)
     };
     reasons.into_iter().map(finding).collect()
 }
@@ -120,7 +123,7 @@ fn misplaced(forest: &Forest) -> Vec<Finding> {
 /// The templates without effect, of namespaces that are copied to.
 fn idle(forest: &Forest) -> Vec<Finding> {
     let reached = forest.names().filter(|name| frozen(forest, name).is_none());
-    let finding = |name: &forest::Name| {
+    let finding = |name: &Name| {
         Some(Finding::note(SUBJECT, accurate::without_effect(name, &idle_template(forest, name)?)))
     };
     reached.filter_map(finding).collect()
@@ -140,6 +143,11 @@ pub(crate) fn reason_in(forest: &Forest, namespace: &str, why: &Frozen) -> (Stri
         return (format!("{above}, the {what}, {excluded}"), hint);
     }
     let has_both = idle_template(forest, namespace).is_some();
+    if matches!(why, Frozen::Cycle | Frozen::NotLeading(..))
+        && let Some(members) = cycle(forest, namespace)
+    {
+        return in_cycle(forest, &members);
+    }
     let (text, hint) = reason(why, (namespace, edge, has_both));
     match why {
         Frozen::NotLeading(kind, above) if !can_lead(forest, above, *kind) => {
@@ -149,15 +157,54 @@ pub(crate) fn reason_in(forest: &Forest, namespace: &str, why: &Frozen) -> (Stri
     }
 }
 
+/// The members of the cycle of parents and templates that the namespace is in, the smallest name first.
+pub(crate) fn cycle(forest: &Forest, namespace: &str) -> Option<Vec<Name>> {
+    let mut members: Vec<Name> = vec![namespace.into()];
+    while let Some(next) = members.last().and_then(|it| forest.accurate_upstream(it)) {
+        if **next == *namespace {
+            let smallest = (0..members.len()).min_by_key(|at| &members[*at])?;
+            members.rotate_left(smallest);
+            return Some(members);
+        }
+        if members.contains(next) {
+            return None;
+        }
+        members.push(next.clone());
+    }
+    None
+}
+
+/// Why nothing is copied to the members of a cycle, and what to do.
+fn in_cycle(forest: &Forest, members: &[Name]) -> (String, String) {
+    let of = |name: &Name| (forest.accurate_edge(name), idle_template(forest, name).is_some());
+    if let [name] = members {
+        let (edge, has_both) = of(name);
+        let edge = edge.unwrap_or(EdgeKind::Parent);
+        return (format!("it names itself as its {}", edge.as_str()), other_than(edge, name, has_both));
+    }
+    let command = |name: &Name| {
+        let (edge, has_both) = of(name);
+        removal(name, edge, has_both).1
+    };
+    let commands: Vec<String> = members.iter().map(command).collect();
+    (
+        "they name each other as parents or templates".to_owned(),
+        format!("Give one of them another parent or template, or none: {}.", commands.join(", or ")),
+    )
+}
+
 /// Whether this namespace may get the type with which it can be the upstream namespace of such an edge: it may not if it is being deleted,
-/// or in HNC's hierarchy, or if its present type is the other one and others depend on that.
+/// or in HNC's hierarchy, or in a cycle, or if its present type is the other one and others depend on that.
 fn can_lead(forest: &Forest, name: &str, kind: EdgeKind) -> bool {
-    let depends_on_other_type = |next: &forest::Name| {
+    let depends_on_other_type = |next: &Name| {
         forest.accurate_upstream(next).is_some_and(|it| **it == *name)
             && forest.accurate_edge(next) != Some(kind)
             && !matches!(frozen(forest, next), Some(Frozen::NotLeading(..)))
     };
-    !forest.is_terminating(name) && !forest.is_in_hnc(name) && !forest.names().any(depends_on_other_type)
+    !forest.is_terminating(name)
+        && !forest.is_in_hnc(name)
+        && cycle(forest, name).is_none()
+        && !forest.names().any(depends_on_other_type)
 }
 
 /// How to give a namespace another upstream namespace, or none. A sub-namespace with a template gets no other parent before it has none.
@@ -319,6 +366,58 @@ mod tests {
             let hint = reason_in(&forest, "n", &frozen(&forest, "n").unwrap()).1;
             assert!(hint.starts_with(&wanted), "{labels:?}: {hint}");
         }
+    }
+
+    #[test]
+    fn each_cycle_is_named_with_the_commands_for_its_members() {
+        let names = ["a", "b", "c", "d", "m", "o", "s", "t", "u"];
+        let mut structure = sketch(&names);
+        for (name, labels) in [
+            ("a", &[(PARENT, "b")][..]),
+            ("b", &[(PARENT, "a")]),
+            ("c", &[(TEMPLATE, "d"), (TYPE, TYPE_TEMPLATE)]),
+            ("d", &[(TEMPLATE, "c"), (TYPE, TYPE_TEMPLATE)]),
+            ("m", &[(PARENT, "o")]),
+            ("o", &[(TEMPLATE, "m")]),
+            ("s", &[(PARENT, "s")]),
+            ("t", &[(TEMPLATE, "t")]),
+            ("u", &[(TEMPLATE, "t")]),
+        ] {
+            structure.namespaces.get_mut(name).unwrap().labels = labels.iter().copied().collect();
+        }
+        let empty = Forest::unconfigured(std::sync::Arc::new(crate::structure::settings()));
+        let forest = structure.put_into(empty.with_accurate(std::sync::Arc::default()));
+        let found: Vec<String> = misplaced(&forest).iter().map(said).collect();
+        let each_other = |one: &str, other: &str, ways: [&str; 2]| {
+            let [first, second] = ways.map(|way| format!("`kubectl accurate {way}`"));
+            format!(
+                "trees of Accurate: nothing is copied to {one}, {other}: they name each other as parents or templates Give one of them \
+                 another parent or template, or none: {first}, or {second}."
+            )
+        };
+        let itself = |name: &str, what: &str, hint: &str| {
+            format!("trees of Accurate: nothing is copied to {name}: it names itself as its {what} {hint}")
+        };
+        for wanted in [
+            each_other("a", "b", ["sub cut a", "sub cut b"]),
+            each_other("c", "d", ["template unset c", "template unset d"]),
+            each_other("m", "o", ["sub cut m", "template unset o"]),
+            itself(
+                "s",
+                "parent",
+                "Give s another parent: `kubectl accurate sub move s PARENT`; or make it a root: `kubectl accurate sub cut s`.",
+            ),
+            itself(
+                "t",
+                "template",
+                "Give t another template: `kubectl accurate template set t TEMPLATE`; or remove it: `kubectl accurate template unset t`.",
+            ),
+        ] {
+            assert!(found.contains(&wanted), "{wanted}: {found:#?}");
+        }
+        let below = found.iter().find(|it| it.contains("copied to u:")).unwrap();
+        assert!(below.contains("Give u another template: "), "no command makes t a template: {below}");
+        assert_eq!(found.len(), 6, "{found:#?}");
     }
 
     #[test]

@@ -178,7 +178,7 @@ fn the_members_of_a_cycle_and_a_template_without_effect_are_named() {
         (
             &["a".into(), "b".into()][..],
             "nothing is copied to a, b, because they name each other as parents or templates",
-            "`kubectl accurate sub cut a`.",
+            "none: `kubectl accurate sub cut a`, or `kubectl accurate sub cut b`.",
         ),
         (
             &["n".into(), "root".into()],
