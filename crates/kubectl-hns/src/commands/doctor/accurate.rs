@@ -98,9 +98,18 @@ fn ignored(forms: &[ObjectMeta]) -> Finding {
     )
 }
 
+/// What namespaces have in common that are reported together.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Shared {
+    why: String,
+    /// Whether each has a template beside its parent.
+    has_both: bool,
+    cycle: Option<Vec<Name>>,
+}
+
 /// The namespaces that nothing reaches, by reason.
 fn misplaced(forest: &Forest) -> Vec<Finding> {
-    let mut reasons: BTreeMap<(String, bool, Option<Vec<Name>>), (String, Vec<String>)> = BTreeMap::new();
+    let mut reasons: BTreeMap<Shared, (String, Vec<String>)> = BTreeMap::new();
     // Below a namespace that is in both hierarchies, there may be others that only HNC's halts.
     // One that is being deleted cannot be given another place.
     let lasting = |name: &&Name| forest.is_in_accurate(name) && !forest.is_terminating(name);
@@ -108,10 +117,10 @@ fn misplaced(forest: &Forest) -> Vec<Finding> {
         let Some(why) = frozen(forest, name) else { continue };
         let has_both = idle_template(forest, name).is_some();
         let (why, hint) = reason_in(forest, name, &why);
-        let key = (why, has_both, cycle(forest, name));
-        reasons.entry(key).or_insert_with(|| (hint, Vec::new())).1.push(name.to_string());
+        let shared = Shared { why, has_both, cycle: cycle(forest, name) };
+        reasons.entry(shared).or_insert_with(|| (hint, Vec::new())).1.push(name.to_string());
     }
-    let finding = |((why, _, cycle), (hint, names)): ((String, bool, Option<_>), (String, Vec<String>))| {
+    let finding = |(Shared { why, cycle, .. }, (hint, names)): (Shared, (String, Vec<String>))| {
         let text = format!("nothing is copied to {}: {why}", some(&names));
         // That of a cycle is about all its members.
         let hint = if cycle.is_some() { hint } else { for_all(&hint, &names) };
