@@ -36,8 +36,8 @@ pub struct Args {
     pub manage_registrations: bool,
 
     /// Create validating admission policies, by which the API server itself refuses requests that can be judged without the
-    /// hierarchy; with `false` they are deleted, and the webhook judges these requests, except for the size of namespaces and the
-    /// protection of `ResourceQuotas`
+    /// hierarchy; with `false` they are deleted, and the webhook judges most of these requests. Nothing judges the size of objects, changes of
+    /// derived `ResourceQuotas`, and the removal of finalizers of anchors that are being deleted then
     #[arg(long, action = ArgAction::Set, default_value = "true")]
     pub admission_policies: bool,
 
