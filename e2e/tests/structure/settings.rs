@@ -34,17 +34,25 @@ async fn a_changed_document_reaches_all_programs_and_a_wrong_one_changes_nothing
     let mark = workshop.cluster.audit().mark()?;
     let mut running = workshop.run(&[]).await?;
     steps.plant(&[("se-root", ""), ("se-out", "se-root"), ("se-free", "")]).await?;
+    steps.plant(&[("se-gone", ""), ("se-low", "se-gone")]).await?;
+    steps.create_binding("se-gone", "lost", ("ClusterRole", "view"), "zoe").await?;
+    steps.binding_arrives(&["se-low"], "lost", "se-gone", "zoe").await?;
     only_the_controller_writes(&workshop).await?;
 
     // While requests go on, none of them is refused for the change.
     let judged = admitted_throughout(steps, Duration::from_secs(6));
     let changed = async {
-        scene.document("{version: v1, excludedNamespaces: [se-out], ancestryAnnotation: true}").await?;
+        scene
+            .document("{version: v1, excludedNamespaces: [se-out, se-gone], ancestryAnnotation: true}")
+            .await?;
         excluded(steps, true).await?;
         ancestry(steps, "se-root").await
     };
     let ((), ()) = tokio::try_join!(judged, changed)?;
     println!("a changed document is in force in both programs without a restart");
+    steps.delete_namespace("se-gone").await?;
+    steps.binding_leaves(&["se-low"], "lost").await?;
+    println!("below an excluded parent that is deleted, the copies from it go");
     scene.shows(&running, None).await?;
 
     scene.document("{version: v1, excludedNamespaces: [N_O]}").await?;

@@ -529,10 +529,17 @@ impl Cluster {
         let is_empty =
             |from: &Name| key.kind == bindings() && managed(from) && !self.objects.contains_key(&place(from));
         let from = object.inherited_from.as_ref();
-        let missing = self.halted_root(name).and_then(|root| self.own_halt(&root));
+        let root = self.halted_root(name);
+        let halt = root.as_ref().and_then(|root| self.own_halt(root));
+        let parent_exists = || {
+            let parent = root.as_ref().and_then(|root| self.parent(root));
+            parent.is_some_and(|parent| self.namespaces.contains_key(&parent))
+        };
+        let is_missing =
+            |reason: &str| reason == "ParentMissing" || (reason == "IllegalParent" && !parent_exists());
         self.exists(name)
             && !self.outlasts_its_source(name, key)
-            && missing.is_some_and(|(reason, _)| reason == "ParentMissing")
+            && halt.is_some_and(|(reason, _)| is_missing(reason))
             && from.is_some_and(|from| !self.namespaces.contains_key(from) || is_empty(from))
     }
 

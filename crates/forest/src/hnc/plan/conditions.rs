@@ -48,8 +48,8 @@ fn anchor_missing(forest: &Forest, id: Id) -> Option<Condition> {
         Condition::new(
             Reason::SubnamespaceAnchorMissing,
             format!(
-                "The anchor of this subnamespace is missing in its parent {parent:?}; unless that is being deleted, or is in a \
-                 hierarchy of accurate.cybozu.com, create it again there, with the labels and annotations in spec of this \
+                "The anchor of this subnamespace is missing in its parent {parent:?}; unless that does not exist, is excluded or being \
+                 deleted, or is in a hierarchy of accurate.cybozu.com, create it again there, with the labels and annotations in spec of this \
                  HierarchyConfiguration; or remove the annotation hnc.x-k8s.io/subnamespace-of to make this a full namespace"
             ),
         )

@@ -36,7 +36,13 @@ pub(crate) fn reach(forest: &Forest, id: Id) -> Reach<'_> {
     }
     match forest.halted_at(id) {
         Some(root) => {
-            Reach::Frozen { root, forsakes: matches!(forest.own_halt(root), Some(Halt::ParentMissing(_))) }
+            let forsakes = match forest.own_halt(root) {
+                Some(Halt::ParentMissing(_)) => true,
+                // An excluded namespace can be missing, too.
+                Some(Halt::IllegalParent(parent)) => forest.namespace_version(&parent).is_none(),
+                _ => false,
+            };
+            Reach::Frozen { root, forsakes }
         }
         None => Reach::Full(Place::of(forest, id)),
     }

@@ -13,7 +13,8 @@ use hns_api::accurate::labels::{CREATED_BY, CREATED_BY_ACCURATE};
 use serde::Serialize;
 
 use self::chain::Chain;
-use super::{describe, without_effect};
+use super::{describe, place, without_effect};
+
 use crate::commands::doctor::accurate::{cycle, reason_in};
 use crate::configured_kinds;
 use crate::failure::Done;
@@ -82,6 +83,15 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
             let names = holders(forest, path, &kind, &arguments.subject.name);
             terminal.print(&render(format, &explanation, names)?);
         }
+    }
+    let mut place = place::read(session, &session.namespace).await.unwrap_or_default();
+    place.look_into_hnc(session, &session.namespace).await;
+    let Explanation { namespace, resource, name, advice, .. } = &explanation;
+    if place.is_in_hnc && !advice.as_ref().is_some_and(|it| it.contains("`kubectl hns explain ")) {
+        terminal.note(&format!(
+            "{namespace} is in HNC's hierarchy: `kubectl hns explain {resource}/{} -n {namespace}` explains it there",
+            printable(name)
+        ));
     }
     Ok(())
 }
@@ -230,6 +240,9 @@ fn judged(
     }
     if next != Next::Stays {
         return (state, why, advice);
+    }
+    if forest.is_terminating(namespace) && !here.is_something() {
+        return (state, format!("{namespace} is being deleted, so nothing is copied to it"), None);
     }
     if let Some(why) = kept(forest, (namespace, above, &named), key) {
         return (state, why, None);

@@ -49,7 +49,8 @@ pub(super) async fn run(arguments: &Arguments, edges: Edges, session: &Session, 
         }
     }
     if trees.is_empty() {
-        terminal.note(&format!("no namespace has the label {TYPE}={}", edges.top));
+        let only = if edges.label == TEMPLATE { " without a template of its own" } else { "" };
+        terminal.note(&format!("no namespace has the label {TYPE}={}{only}", edges.top));
     }
     let (templates, lost) =
         if arguments.root.is_none() { left_out(&namespaces, edges, &trees) } else { Default::default() };

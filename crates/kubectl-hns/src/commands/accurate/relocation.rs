@@ -34,7 +34,8 @@ pub(crate) struct Move {
     #[arg(value_name = "PARENT", value_parser = crate::flags::namespace)]
     pub(super) parent: String,
 
-    /// Leave the original `SubNamespace`, whose status shows a conflict then. When the namespace is deleted, the original creates it again.
+    /// Leave the original `SubNamespace`, whose status shows a conflict then. When the namespace is deleted with its new
+    /// `SubNamespace`, the original creates it again.
     #[arg(long)]
     pub(super) leave_original: bool,
 }
@@ -223,7 +224,11 @@ pub(super) async fn way_below(session: &Session, place: &Place, (name, to): (&st
         Some(_) => "move",
         None => "graft",
     };
-    let next = |_| Ok(Place { parent: Some(to.to_owned()), ..Place::default() });
+    // A move keeps the other labels, which can be a reason to refuse it.
+    let next = |place: Place| {
+        let kept = if place.parent.is_some() { place } else { Place::default() };
+        Ok(Place { parent: Some(to.to_owned()), ..kept })
+    };
     let tried = match place::change(session, name, Mode::DryRun, next).await {
         Ok(_) => forms::try_to_create(session, to, name).await,
         Err(failure) => Err(failure),

@@ -145,7 +145,7 @@ impl Delete {
             Err(problem) => {
                 let failure = place::unreadable(name, &problem);
                 if !problem.is_forbidden() {
-                    return Err(Box::pin(with_forms(failure, session, name)).await);
+                    return Err(Box::pin(with_forms(failure, session, name, false)).await);
                 }
                 let only = if mode == Mode::DryRun { " --dry-run=server" } else { "" };
                 // Who created it may lack this right, for example where no RoleBinding is copied.
@@ -161,7 +161,7 @@ impl Delete {
         }
         labels::refuse_excluded(session, name).await?;
         if let Err(failure) = place::stays(name, &found.metadata) {
-            return Err(Box::pin(with_forms(failure, session, name)).await);
+            return Err(Box::pin(with_forms(failure, session, name, true)).await);
         }
         let hint = match place.kind.as_deref() {
             Some(TYPE_ROOT) => way_to_delete(session, "It is a root namespace", name).await,
@@ -169,7 +169,7 @@ impl Delete {
             _ => "`kubectl accurate list` shows the sub-namespaces of all roots.".to_owned(),
         };
         let failure = super::no_sub_namespace(name, &place, Some(&hint));
-        Err(Box::pin(with_forms(failure, session, name)).await)
+        Err(Box::pin(with_forms(failure, session, name, true)).await)
     }
 
     /// A note if the namespace stays without its `SubNamespace`.
@@ -189,9 +189,9 @@ fn stays(settings: &forest::Settings, (parent, name): (&str, &str)) -> Option<St
     Some(format!("namespace {name} stays, because its parent {parent} {why}"))
 }
 
-/// The failure with the `SubNamespaces` of that name, to which no namespace belongs: those of the cluster or, for a user who may not list
-/// them, that in the namespace of -n.
-async fn with_forms(failure: Failure, session: &Session, name: &str) -> Failure {
+/// The failure with the other `SubNamespaces` of that name, to which no namespace belongs: those of the cluster or, for a user who may not
+/// list them, that in the namespace of -n. If there `is` such a namespace, they create it again.
+async fn with_forms(failure: Failure, session: &Session, name: &str, is: bool) -> Failure {
     let of_that_name = ListParams::default().fields(&format!("metadata.name={name}"));
     let list = async |forms: Api<SubNamespace>| session.list_metadata(&forms, &of_that_name).await;
     let mut found = list(session.all()).await;
@@ -200,10 +200,14 @@ async fn with_forms(failure: Failure, session: &Session, name: &str) -> Failure 
     }
     let parents = found.unwrap_or_default().into_iter().filter_map(|it| it.metadata.namespace);
     parents.fold(failure, |failure, parent| {
-        failure.and_hint(&format!(
-            "SubNamespace {parent}/{name} owns no namespace: {}.",
-            to_delete_form(&parent, name)
-        ))
+        failure.and_hint(&if is {
+            format!(
+                "First delete SubNamespace {parent}/{name}, which would create the namespace again: \
+                 `kubectl delete subnamespaces.{GROUP} {name} -n {parent}`."
+            )
+        } else {
+            format!("SubNamespace {parent}/{name} owns no namespace: {}.", to_delete_form(&parent, name))
+        })
     })
 }
 
@@ -248,8 +252,9 @@ pub(super) fn has_begun(parent: &str, form: &ObjectMeta) -> Option<String> {
 /// The failure of a deletion where there is no `SubNamespace`.
 pub(super) async fn by_label_only(session: &Session, name: &str) -> Failure {
     let is = format!("{name} is a sub-namespace by its label only");
-    Failure::new(format!("Error: there is no SubNamespace of {name}"))
-        .with_hint(way_to_delete(session, &is, name).await)
+    let failure = Failure::new(format!("Error: there is no SubNamespace of {name} in its parent"))
+        .with_hint(way_to_delete(session, &is, name).await);
+    Box::pin(with_forms(failure, session, name, true)).await
 }
 
 pub(crate) async fn create(arguments: &Create, session: &Session, terminal: &Terminal) -> Done {

@@ -159,6 +159,10 @@ pub(crate) fn reason_in(forest: &Forest, namespace: &str, why: &Frozen) -> (Stri
     }
     let (text, hint) = reason(why, (namespace, edge, has_both));
     match why {
+        Frozen::Missing(above) if let Some(excluded) = forest.shared_settings().unmanaged(above) => (
+            format!("{text}, and {excluded}"),
+            other_than(edge.unwrap_or(EdgeKind::Parent), namespace, has_both),
+        ),
         Frozen::NotLeading(kind, above) if !can_lead(forest, above, *kind) => {
             (text, other_than(*kind, namespace, has_both))
         }
@@ -191,11 +195,20 @@ fn in_cycle(forest: &Forest, members: &[Name]) -> (String, String) {
         let edge = edge.unwrap_or(EdgeKind::Parent);
         return (format!("it names itself as its {}", edge.as_str()), other_than(edge, name, has_both));
     }
+    // A root is no template.
+    let is_template = |name: &Name| {
+        let names = |it: &&Name| {
+            forest.accurate_upstream(it).is_some_and(|above| above == name)
+                && of(it).0 == Some(EdgeKind::Template)
+        };
+        forest.names().any(|it| names(&it))
+    };
+    let removable = members.iter().filter(|it| of(it).0 == Some(EdgeKind::Template) || !is_template(it));
     let command = |name: &Name| {
         let (edge, has_both) = of(name);
         removal(name, edge, has_both).1
     };
-    let commands: Vec<String> = members.iter().map(command).collect();
+    let commands: Vec<String> = removable.map(command).collect();
     (
         "they name each other as parents or templates".to_owned(),
         format!("Give one of them another parent or template, or none: {}.", commands.join(", or ")),
@@ -203,7 +216,7 @@ fn in_cycle(forest: &Forest, members: &[Name]) -> (String, String) {
 }
 
 /// Whether this namespace may get the type with which it can be the upstream namespace of such an edge: it may not if it is being deleted,
-/// or in HNC's hierarchy, or in a cycle, or if its present type is the other one and others depend on that.
+/// or in HNC's hierarchy, or if its own upstream namespace is unfit, or if its present type is the other one and others depend on that.
 fn can_lead(forest: &Forest, name: &str, kind: EdgeKind) -> bool {
     let depends_on_other_type = |next: &Name| {
         forest.accurate_upstream(next).is_some_and(|it| **it == *name)
@@ -212,7 +225,7 @@ fn can_lead(forest: &Forest, name: &str, kind: EdgeKind) -> bool {
     };
     !forest.is_terminating(name)
         && !forest.is_in_hnc(name)
-        && cycle(forest, name).is_none()
+        && (forest.accurate_upstream(name).is_none() || frozen(forest, name).is_none())
         && !forest.names().any(depends_on_other_type)
 }
 
@@ -397,20 +410,22 @@ mod tests {
         let empty = Forest::unconfigured(std::sync::Arc::new(crate::structure::settings()));
         let forest = structure.put_into(empty.with_accurate(std::sync::Arc::default()));
         let found: Vec<String> = misplaced(&forest).iter().map(said).collect();
-        let each_other = |one: &str, other: &str, ways: [&str; 2]| {
-            let [first, second] = ways.map(|way| format!("`kubectl accurate {way}`"));
+        let each_other = |one: &str, other: &str, ways: &[&str]| {
+            let ways: Vec<String> = ways.iter().map(|way| format!("`kubectl accurate {way}`")).collect();
             format!(
                 "trees of Accurate: nothing is copied to {one}, {other}: they name each other as parents or templates Give one of them \
-                 another parent or template, or none: {first}, or {second}."
+                 another parent or template, or none: {}.",
+                ways.join(", or ")
             )
         };
         let itself = |name: &str, what: &str, hint: &str| {
             format!("trees of Accurate: nothing is copied to {name}: it names itself as its {what} {hint}")
         };
         for wanted in [
-            each_other("a", "b", ["sub cut a", "sub cut b"]),
-            each_other("c", "d", ["template unset c", "template unset d"]),
-            each_other("m", "o", ["sub cut m", "template unset o"]),
+            each_other("a", "b", &["sub cut a", "sub cut b"]),
+            each_other("c", "d", &["template unset c", "template unset d"]),
+            // m, which o names as its template, cannot become a root.
+            each_other("m", "o", &["template unset o"]),
             itself(
                 "s",
                 "parent",

@@ -118,10 +118,15 @@ pub(super) fn remedy(
             "{CONVERT} If a conversion was interrupted, run it again. Otherwise, remove its labels accurate.cybozu.com/…, after those of the \
              namespaces that name it, or, if it has no children here, its parent here."
         ),
-        activities_halted::ILLEGAL_PARENT => format!(
-            "Choose another parent: {}; or include the excluded one in the settings.",
-            elsewhere(structure, name, "PARENT")
-        ),
+        activities_halted::ILLEGAL_PARENT => {
+            let way = elsewhere(structure, name, "PARENT");
+            let parent = structure.forest().parent(name).cloned();
+            if parent.is_some_and(|parent| structure.is_whole && !structure.namespaces.contains_key(&parent)) {
+                format!("The parent does not exist. Choose another one: {way}.")
+            } else {
+                format!("Choose another parent: {way}; or include the excluded one in the settings.")
+            }
+        }
         activities_halted::IN_CYCLE | activities_halted::ANCESTOR_HALT_ACTIVITIES => {
             "Ask an admin of the namespaces that the message names: `kubectl hns doctor` tells them what to do.".to_owned()
         }

@@ -82,7 +82,7 @@ fn fine<'a>(structure: &Structure, names: impl Iterator<Item = &'a Name>, settin
 }
 
 /// What is said of copies to a user who may not list all namespaces.
-const NOT_CHECKED: &str = "not checked, which needs the right to list all namespaces; `kubectl hns explain KIND/NAME -n \
+const NOT_CHECKED: &str = "not checked, which needs the rights to list all namespaces and hierarchyconfigurations; `kubectl hns explain KIND/NAME -n \
                            NAMESPACE` shows whether a copy is as it should be";
 
 /// What the user may read around a namespace, without copies.

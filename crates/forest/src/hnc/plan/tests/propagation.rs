@@ -352,6 +352,26 @@ fn below_a_missing_parent_a_binding_goes_with_its_source() {
     assert_eq!(objects(&forest, "leaf"), ["off delete b"]);
 }
 
+/// While the excluded parent exists, nothing is withdrawn.
+#[test]
+fn an_excluded_parent_that_is_deleted_is_missing_too() {
+    const NOTHING: [&str; 0] = [];
+    let mut cluster = Cluster::draw("kube-system, child, leaf:child");
+    cluster.set_parent("child", Some("kube-system"));
+    for name in ["child", "leaf"] {
+        cluster.put(name, &key("b"), Some("kube-system"), binds_everywhere("u"));
+    }
+    let mut forest = cluster.forest();
+    for name in ["child", "leaf"] {
+        assert_eq!(objects(&forest, name), NOTHING);
+    }
+    let change = forest.apply(cluster.remove_namespace("kube-system").unwrap());
+    for name in ["child", "leaf"] {
+        assert!(touched(&change, name, &key("b")), "{change:?}");
+        assert_eq!(objects(&forest, name), ["off delete b"]);
+    }
+}
+
 #[test]
 fn a_label_that_changes_what_a_binding_refers_to_touches_its_copies() {
     let mut cluster = bound();

@@ -78,6 +78,13 @@ fn taken(
 ) -> String {
     let name = &form.name;
     let above = forest.accurate_parent(name);
+    if forest.namespace_version(name).is_none() {
+        return format!(
+            "There is no namespace {name}: other namespaces name it as their parent or template, or another SubNamespace of that name \
+             creates it. {delete}."
+        );
+    }
+    let own = forms.iter().find(|(namespace, it)| Some(namespace) == above && it.name == *name);
     let (place, way) = match above {
         Some(other) => (format!("has the parent {other}"), "move"),
         None if forest.is_in_hnc(name) => ("is in a hierarchy of hnc.x-k8s.io".to_owned(), "graft"),
@@ -90,9 +97,12 @@ fn taken(
         );
     }
     if forest.is_terminating(name) {
+        let again = match own.filter(|(_, own)| !own.terminating) {
+            Some((other, _)) => format!("its own SubNamespace {other}/{name} creates it again"),
+            None => format!("this SubNamespace creates it again below {parent}"),
+        };
         return format!(
-            "The namespace {name} is being deleted; when it is gone, this SubNamespace creates it again below {parent}. To prevent that, \
-             delete the SubNamespace. {delete}."
+            "The namespace {name} is being deleted; when it is gone, {again}. To prevent that, delete the SubNamespace. {delete}."
         );
     }
     // Nothing below a halted namespace can be changed.
@@ -102,7 +112,6 @@ fn taken(
             "The namespace {name} {place}; {halted} is halted, because it is in both hierarchies. {way_out}"
         );
     }
-    let own = forms.iter().find(|(namespace, it)| Some(namespace) == above && it.name == *name);
     let first = if forest.is_in_hnc(name) {
         "First remove its parent, children and anchors there; then "
     } else if own.is_some_and(|(_, own)| (&own.labels, &own.annotations) != (&form.labels, &form.annotations))
@@ -238,14 +247,25 @@ mod tests {
         let stalled = Stalled { reason: CONFLICT.into(), message: "m".into(), observed_generation: 1 };
         let status = SubNamespaceStatus { stalled: Some(stalled), ..SubNamespaceStatus::default() };
         let form = SubNamespaceFact { name: "n".into(), status, ..SubNamespaceFact::default() };
-        for is_going in [true, false] {
-            let mut structure = sketch(&["p", "n"]);
-            structure.namespaces.get_mut("n").unwrap().terminating = is_going;
+        let own = |terminating| {
+            [("q".into(), SubNamespaceFact { name: "n".into(), terminating, ..SubNamespaceFact::default() })]
+        };
+        for (is_going, others, creator) in [
+            (true, &[][..], "this SubNamespace creates it again below p."),
+            (true, &own(true), "this SubNamespace creates it again below p."),
+            (true, &own(false), "its own SubNamespace q/n creates it again."),
+            (false, &own(false), "n has the parent q."),
+        ] {
+            let mut structure = sketch(&["p", "q", "n"]);
+            let namespace = structure.namespaces.get_mut("n").unwrap();
+            namespace.terminating = is_going;
+            namespace.labels = others.iter().map(|_| (PARENT, "q")).collect();
             let empty = Forest::unconfigured(std::sync::Arc::new(crate::structure::settings()));
             let forest = structure.put_into(empty.with_accurate(std::sync::Arc::default()));
-            let text = said(&super::stalled("p", &form, (&forest, &[])).unwrap());
-            let again = "n is being deleted; when it is gone, this SubNamespace creates it again below p.";
-            assert_eq!((text.contains(again), text.contains("sub graft")), (is_going, !is_going), "{text}");
+            let text = said(&super::stalled("p", &form, (&forest, others)).unwrap());
+            assert!(text.contains(creator), "{text}");
+            assert_eq!(text.contains("n is being deleted; when it is gone, "), is_going, "{text}");
+            assert_eq!(text.contains("sub move n p"), !is_going, "{text}");
             assert!(text.contains("kubectl delete subnamespaces.accurate.cybozu.com n -n p"), "{text}");
         }
     }
@@ -260,7 +280,10 @@ mod tests {
         let forest = Forest::unconfigured(std::sync::Arc::new(crate::structure::settings()));
         let conflict = said(&stalled("p", &form(CONFLICT), (&forest, &[])).unwrap());
         assert!(conflict.starts_with("SubNamespace p/n: m (Conflict)"), "{conflict}");
-        assert!(conflict.contains("kubectl accurate sub graft n p"), "{conflict}");
+        assert!(
+            conflict.contains("There is no namespace n: ") && !conflict.contains("sub graft"),
+            "{conflict}"
+        );
         let other = said(&stalled("p", &form("InvalidParent"), (&forest, &[])).unwrap());
         assert!(other.contains("kubectl delete") && !other.contains("sub move"), "{other}");
         let mut structure = sketch(&["p", "q"]);
