@@ -210,7 +210,8 @@ fn judged(
             (!forest.is_terminating(namespace)).then_some(hint),
         );
     }
-    if !forest.accurate_settings().is_some_and(|settings| settings.watches(kind)) {
+    let watches = |kind: &Kind| forest.accurate_settings().is_some_and(|settings| settings.watches(kind));
+    if !watches(kind) {
         if let Some(why) = never(kind) {
             return (state, format!("it is never propagated, because {why}"), None);
         }
@@ -251,6 +252,12 @@ fn judged(
         Some(role) if !here.is_something() => {
             let (why, advice) = roleless((namespace, above, &named), &role.name, there(forest, above, &role));
             (state, why, Some(advice))
+        }
+        None if kind.binds_subjects() && why.ends_with(OTHER_ROLE) && !watches(&Kind::role()) => {
+            let why = format!(
+                "the one in {named} refers to a Role, and Roles are not propagated: `watches` in the settings does not name them"
+            );
+            (state, why, None)
         }
         _ => (state, why, advice),
     }
@@ -297,6 +304,9 @@ fn roleless((namespace, above, named): (&str, &str, &str), name: &str, role: The
     )
 }
 
+/// Why a binding is not copied, as the end of a sentence.
+const OTHER_ROLE: &str = "that is not the same here";
+
 /// The verdict in a namespace below `above`, which is `named`.
 fn below((above, named): (&Name, &str), (here, source): (There<'_>, There<'_>), next: Next) -> Verdict {
     let state = described(here);
@@ -316,7 +326,7 @@ fn below((above, named): (&Name, &str), (here, source): (There<'_>, There<'_>), 
             );
             let also = if here.is_only_labelled() { &*also } else { "" };
             let other = match source.from() {
-                Some(from) => format!("the one in {from}, from where the one in {above} is copied"),
+                Some(from) => format!("the source of the one in {above}, which is copied from {from}"),
                 None => format!("the one in {above}"),
             };
             let advice = format!(
@@ -353,7 +363,7 @@ fn below((above, named): (&Name, &str), (here, source): (There<'_>, There<'_>), 
         }
         Next::Stays if !is_above => (state, format!("{named} does not have it")),
         Next::Stays if !asks => (state, format!("the one in {named} has no annotation {PROPAGATE}")),
-        Next::Stays => (state, format!("the one in {named} refers to a Role that is not the same here")),
+        Next::Stays => (state, format!("the one in {named} refers to a Role {OTHER_ROLE}")),
     };
     (state, why, None)
 }

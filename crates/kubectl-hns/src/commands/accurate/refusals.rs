@@ -76,7 +76,11 @@ pub(super) async fn with_way(
     }
     if let Some(way) = of_sub_namespace(request, reason) {
         return failure.with_hint(match way {
-            Way::Unset(name) => format!("`kubectl accurate template unset {name}` removes its template."),
+            Way::Unset(name) => {
+                let way = format!("`kubectl accurate template unset {name}` removes its template.");
+                let next = |place| Ok(Place { template: None, ..place });
+                Box::pin(unless_denied(session, name, next, way)).await
+            }
             Way::Cut(name, needs) => format!("{needs}{}", Box::pin(way_to_cut(session, name)).await),
         });
     }
@@ -87,7 +91,13 @@ pub(super) async fn with_way(
             place.look_into_hnc(session, &above).await;
             let settings = labels::settings(session).await;
             let excluded = settings.and_then(|it| it.unmanaged(&above));
-            failure.with_hint(unfit((request, kind), &above, (&place, is_marked), excluded.as_ref()))
+            let hint = unfit((request, kind), &above, (&place, is_marked), excluded.as_ref());
+            if !hint.contains(" namespace set-type ") {
+                return failure.with_hint(hint);
+            }
+            let kind = if kind == EdgeKind::Template { TYPE_TEMPLATE } else { TYPE_ROOT };
+            let next = |place| Ok(Place { kind: Some(kind.to_owned()), ..place });
+            failure.with_hint(Box::pin(unless_denied(session, &above, next, hint)).await)
         }
         (Some(Frozen::Missing(missing)), Some((kind, above))) if *missing == *above => {
             failure.with_hint(absent(kind, above))
@@ -130,6 +140,21 @@ fn of_sub_namespace<'a>(request: Request<'a>, reason: &str) -> Option<Way<'a>> {
             Some(Way::Cut(name, needs))
         }
         _ => None,
+    }
+}
+
+/// The way to change the place of a namespace, with the reason why that is refused at present, if it is: a dry run tells.
+async fn unless_denied(
+    session: &Session,
+    name: &str,
+    next: impl Fn(Place) -> Result<Place, Failure>,
+    way: String,
+) -> String {
+    match place::change(session, name, Mode::DryRun, next).await {
+        Err(refused) if refused.text.contains(" denied the request: ") => {
+            format!("{way} At present, this is refused: {}.", refused.clause())
+        }
+        _ => way,
     }
 }
 

@@ -7,7 +7,7 @@
 
 use clap::Args;
 use forest::core::name::PERMANENT;
-use forest::{EdgeKind, Settings};
+use forest::{EdgeKind, Settings, Unmanaged};
 use hns_api::accurate::annotations::MOVED_FROM;
 use hns_api::accurate::labels::TYPE_ROOT;
 use hns_api::accurate::{GROUP, SubNamespace, SubNamespaceSpec};
@@ -196,7 +196,12 @@ pub(super) fn refuse_to_release(settings: &Settings, name: &str, original: Optio
     Err(Failure::new(format!(
         "Error: namespace {namespace} {why}, so {name} cannot leave its SubNamespace {namespace}/{name}"
     ))
-    .with_hint(format!("Include {namespace} again in the settings first.")))
+    .with_hint(match why {
+        Unmanaged::Own => format!(
+            "First delete the SubNamespace, which deletes no namespace: `kubectl delete subnamespaces.{GROUP} {name} -n {namespace}`."
+        ),
+        _ => format!("Include {namespace} again in the settings first."),
+    }))
 }
 
 /// The parent of a sub-namespace that is to be moved.
