@@ -37,7 +37,7 @@ pub struct Args {
 
     /// Create validating admission policies, by which the API server itself refuses requests that can be judged without the
     /// hierarchy; with `false` they are deleted, and the webhook judges most of these requests. Nothing judges the size of objects, changes of
-    /// derived `ResourceQuotas`, and the removal of finalizers of anchors that are being deleted then
+    /// derived `ResourceQuotas`, `ResourceQuotas` that keep copies out, and the removal of finalizers of anchors that are being deleted then
     #[arg(long, action = ArgAction::Set, default_value = "true")]
     pub admission_policies: bool,
 
@@ -59,8 +59,8 @@ pub struct Args {
     #[arg(long, action = ArgAction::Set, default_value = "true")]
     pub suppress_object_tags: bool,
 
-    /// Remove the finalizers from all anchors, `HierarchyConfigurations` and `SubNamespaces`, and exit: for an uninstallation. Does nothing while
-    /// the Deployment of the controller exists
+    /// Remove the finalizers from all anchors, `HierarchyConfigurations` and, while Accurate's API is enabled, `SubNamespaces`, and exit: for an
+    /// uninstallation. Does nothing while the Deployment of the controller exists
     #[arg(long)]
     pub release_finalizers: bool,
 }

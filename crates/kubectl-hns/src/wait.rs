@@ -23,7 +23,7 @@ pub(crate) struct WaitArgs<const USUALLY: bool = false> {
     #[arg(long, help = help(USUALLY))]
     wait: Option<bool>,
 
-    /// Do not wait: return as soon as the API server has accepted the change.
+    /// Do not wait: return as soon as the API server has accepted the change. A change of several steps still waits between them.
     #[arg(long, conflicts_with = "wait")]
     no_wait: Option<bool>,
 

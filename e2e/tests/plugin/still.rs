@@ -456,9 +456,19 @@ async fn a_subnamespace_of_an_excluded_namespace_outlives_its_anchor() {
         let deleted = still.hns(&format!("delete {name} -n {home} {flags}")).await;
         let note = format!(
             "Note: {home} is excluded, because hns runs in it, so the namespace {name} stays; to delete it: \
-             `kubectl delete namespace {name}`\n"
+             `kubectl delete namespace {name}`, after the subnamespaces below it, if there are any\n"
         );
         assert!(deleted.code == Some(0) && deleted.stderr.ends_with(&note), "{flags}: {deleted:?}");
         assert!(deleted.stdout.contains("Successfully deleted"), "{flags}: {deleted:?}");
     }
+}
+
+/// Nothing is in a parent that does not exist.
+#[tokio::test]
+async fn a_subnamespace_without_a_parent_is_deleted_by_itself() {
+    let still = still().await;
+    still.apply(&[namespace("sl-left", "sl-lost")]).await;
+    let refused = still.hns("delete sl-left -n sl-lost").await;
+    let hint = "sl-left is a subnamespace of sl-lost, which does not exist, so it has no anchor: `kubectl delete namespace sl-left` deletes it.\n";
+    assert!(refused.code == Some(1) && refused.stderr.ends_with(hint), "{refused:?}");
 }

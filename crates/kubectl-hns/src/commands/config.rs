@@ -243,7 +243,7 @@ async fn in_effect(
         let (objects, are, them) =
             if kept == 1 { ("object", "is", "it") } else { ("objects", "are", "them") };
         terminal.note(&format!(
-            "{kept} {objects} of that kind {are} kept in the way of a copy, and not replaced; `kubectl hns doctor` names {them}"
+            "{kept} {objects} of that kind {are} kept in the way of a copy, and not replaced; `kubectl hns doctor` names {them}, of each namespace the first ones"
         ));
     }
     Ok(())

@@ -26,6 +26,7 @@ use crate::{Failure, Terminal, published};
 /// has. No namespace is deleted at any time. If the command is interrupted, run it again to finish. It refuses trees with templates, and
 /// trees in which HNC would copy objects that Accurate does not, or not those that it does. You must be an admin of all namespaces of the
 /// tree, and be able to list namespaces, hierarchyconfigurations, subnamespaceanchors and Accurate's subnamespaces in the whole cluster.
+/// The flags about waiting have no effect then.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The namespace.

@@ -19,7 +19,7 @@ use self::consequences::Consequences;
 pub(super) use self::consequences::{stays, unread};
 use self::messages::{
     above_in_accurate, allowed_above, could_not, elsewhere, held, is_about_children, is_going,
-    nothing_deleted, top_in_accurate, with_children, with_state, without_namespace,
+    nothing_deleted, top_in_accurate, with_children, with_state, without_namespace, without_parent,
 };
 pub(super) use self::messages::{
     despite_children, names_permission, not_at_present, of_accurate, of_another,
@@ -284,6 +284,9 @@ impl Deletion<'_> {
             self.session.call(namespaces.get_metadata_opt(self.child))
         );
         failure.with_hint(match (parent, child) {
+            (Ok(None), Ok(Some(child))) if subnamespace_of(&child.metadata) == Some(self.parent) => {
+                without_parent(self.parent, self.child)
+            }
             (Ok(None), _) => format!("There is no namespace {}: name the parent with -n.", self.parent),
             (_, Ok(found)) => self.elsewhere(found.as_ref().map(|it| &it.metadata)).await,
             _ => format!("`kubectl get subns -n {0}` shows the subnamespaces of {0}.", self.parent),

@@ -32,7 +32,7 @@ use crate::{Failure, Terminal};
 
 /// Check the installation and the hierarchy, and show problems with solutions.
 ///
-/// The exit code is 1 if there is a problem. What you may not read is noted and is not a problem. Who may not list namespaces names one
+/// The exit code is 1 if there is a problem, or if nothing could be checked. What you may not read is noted and is not a problem. Who may not list namespaces names one
 /// with -n, and the tree around it is checked.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {

@@ -198,8 +198,12 @@ pub(crate) async fn allowing_ancestor(
     let mut seen = BTreeSet::from([namespace.to_owned()]);
     let (mut next, mut allowing) = (parent, AllowingAncestor::None);
     while let Some(name) = next {
-        if !seen.insert(name.clone()) {
+        if name == namespace {
             return AllowingAncestor::None;
+        }
+        // The namespace is below a cycle.
+        if !seen.insert(name.clone()) {
+            break;
         }
         let is_open = allowing == AllowingAncestor::None;
         let found = match session.call(api(session, &name).get_opt(NAME)).await {

@@ -220,7 +220,7 @@ fn is_subnamespace(name: &str, parent: &str, settings: &Settings) -> Option<Stri
     let hint = format!(
         "{name} is a subnamespace of {parent}. `kubectl hns move {name} --to PARENT` moves it below another parent; \
          `kubectl hns convert {name} --to full` makes it a full namespace, whose parent can be set. Both need the right to update \
-         the namespace."
+         the namespace, and `update` on hierarchyconfigurations: in {name} to move it, in {parent} to convert it."
     );
     settings.is_managed(name).then_some(hint)
 }

@@ -84,7 +84,9 @@ pub(super) fn excluded((parent, child): (&str, &str), settings: &Settings) -> Op
 
 /// How to delete a namespace that is not deleted with its anchor.
 pub(super) fn by_itself(child: &str) -> String {
-    format!("to delete it: `kubectl delete namespace {child}`")
+    format!(
+        "to delete it: `kubectl delete namespace {child}`, after the subnamespaces below it, if there are any"
+    )
 }
 
 /// The namespaces whose children are not known, unless they are above the deleted one, as a note.
@@ -341,11 +343,12 @@ the others stay, and lose their parent:
         structure.is_whole = true;
         let excluded = "out is excluded by excludedNamespaces in the settings of hns, so the namespace";
         let delete = "stays; to delete it: `kubectl delete namespace";
+        let after = ", after the subnamespaces below it, if there are any";
         for (anchor, wanted) in [
             (("a", "b"), None),
             (("a", "gone"), None),
-            (("out", "c"), Some(format!("{excluded} c {delete} c`"))),
-            (("a", "out"), Some(format!("{excluded} out {delete} out`"))),
+            (("out", "c"), Some(format!("{excluded} c {delete} c`{after}"))),
+            (("a", "out"), Some(format!("{excluded} out {delete} out`{after}"))),
             (("out", "kube-system"), Some(format!("{excluded} kube-system stays"))),
             (("a", "d"), Some("the namespace d does not belong to this anchor, so it stays".to_owned())),
             (("a", "c"), Some("the namespace c does not belong to this anchor, so it stays".to_owned())),

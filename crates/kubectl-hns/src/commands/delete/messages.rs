@@ -117,6 +117,13 @@ pub(in crate::commands) fn of_another(child: &str, holder: &str) -> String {
     format!("{child} is a subnamespace of {holder}: use -n {holder}.")
 }
 
+/// How to delete a subnamespace whose parent does not exist.
+pub(super) fn without_parent(parent: &str, child: &str) -> String {
+    format!(
+        "{child} is a subnamespace of {parent}, which does not exist, so it has no anchor: `kubectl delete namespace {child}` deletes it."
+    )
+}
+
 /// Whether the namespace is a subnamespace of `parent` that is being deleted.
 pub(super) fn is_going(parent: &str, metadata: &ObjectMeta) -> bool {
     metadata.deletion_timestamp.is_some() && subnamespace_of(metadata) == Some(parent)
@@ -217,8 +224,9 @@ mod tests {
         let excluded = "out is excluded by excludedNamespaces in the settings of hns, so the namespace";
         for (parent, child) in [("p", "out"), ("out", "child")] {
             let hint = elsewhere((parent, child), Some(&of(Some(parent))), (&settings, true));
-            let wanted =
-                format!("{excluded} {child} stays; to delete it: `kubectl delete namespace {child}`.");
+            let wanted = format!(
+                "{excluded} {child} stays; to delete it: `kubectl delete namespace {child}`, after the subnamespaces below it, if there are any."
+            );
             assert_eq!(hint, wanted);
         }
     }

@@ -50,8 +50,7 @@ fn copies(wrong: &[Wrong], all: usize) -> Finding {
             if wrong.len() == 1 { "is" } else { "are" },
             some(&lines)
         ),
-        "The controller writes them, if it runs and may: see above. Flags that keep objects from being propagated are not \
-         known here.",
+        "The controller writes them, if it runs and may: see above.",
     )
 }
 
@@ -68,8 +67,8 @@ fn unchanged(halted: usize, without_source: &[String]) -> Option<Finding> {
         return Some(Finding::note("copies", text));
     }
     let _ = write!(text, "; without a source: {}", some(without_source));
-    let hint = "Repair these namespaces first; then the controller removes copies without a source. Until then, the rights of a copied \
-                RoleBinding stay.";
+    let hint = "Repair these namespaces first; then the controller removes copies without a source. Until then, these copies stay, and \
+                the rights that a RoleBinding among them gives.";
     Some(Finding { hint: Some(hint.to_owned()), ..Finding::note("copies", text) })
 }
 

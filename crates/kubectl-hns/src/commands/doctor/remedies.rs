@@ -121,6 +121,10 @@ pub(super) fn remedy(
         activities_halted::ILLEGAL_PARENT => {
             let way = elsewhere(structure, name, "PARENT");
             let parent = structure.forest().parent(name).cloned();
+            // The namespace of hns is always excluded.
+            if message.ends_with("; choose another parent") {
+                return format!("Choose another parent: {way}.");
+            }
             if parent.is_some_and(|parent| structure.is_whole && !structure.namespaces.contains_key(&parent)) {
                 format!("The parent does not exist. Choose another one: {way}.")
             } else {
@@ -137,8 +141,8 @@ pub(super) fn remedy(
         }
         "Unreadable" => format!("Correct the object that the message names: `kubectl edit hierarchyconfiguration hierarchy -n {name}`."),
         bad_namespace::SUBNAMESPACE_ANCHOR_MISSING => format!(
-            "Create the anchor again: `kubectl hns create {name} -n PARENT`; or make it a full namespace: `kubectl hns convert {name} \
-             --to full`."
+            "Create the anchor again, with the labels and annotations of {name}: `kubectl hns move {name} --to PARENT`, with its present \
+             parent; or make it a full namespace: `kubectl hns convert {name} --to full`."
         ),
         bad_namespace::ILLEGAL_MANAGED_LABEL | bad_namespace::ILLEGAL_MANAGED_ANNOTATION => format!(
             "Remove the key from {holder}, or declare it as managed in the settings (docs/settings.md). Namespaces keep a value that was set \
