@@ -86,7 +86,8 @@ async fn sub_namespaces_are_created_with_labels_and_deleted() {
         json!({ "apiVersion": "accurate.cybozu.com/v2", "kind": "SubNamespace", "metadata": metadata });
     world.fixture.apply(&[form]).await;
     let lone = world.run("sub delete d-lone").await;
-    let way = "`kubectl delete subnamespaces.accurate.cybozu.com d-lone -n d-root` deletes it.\n";
+    let way = "First delete SubNamespace d-root/d-lone, which would create the namespace again: \
+               `kubectl delete subnamespaces.accurate.cybozu.com d-lone -n d-root`.\n";
     assert!(lone.code == Some(1) && lone.stderr.ends_with(way), "{lone:?}");
     world.until("sub create d-low d-sub", "SubNamespace d-low is created in d-sub\n").await;
     world.belongs("d-low", "d-sub").await;
