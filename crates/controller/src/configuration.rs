@@ -320,7 +320,9 @@ impl Rights {
             !self.kinds.contains(it) || (is_due && !all_granted(&it.0, &self.answers))
         };
         let asked: Vec<Right> = kinds.iter().filter(is_asked).flat_map(|(kind, _)| needed(kind)).collect();
-        self.answers.retain(|right, _| !asked.contains(right));
+        for right in &asked {
+            self.answers.remove(right);
+        }
         self.answers.extend(answers(&self.client, &self.accounts, asked).await);
         let lacks = lacks(kinds.iter().map(|(kind, _)| kind), |right| self.answers.get(right).copied());
         for lack in lacks.iter().filter(|lack| !self.lacks.contains(lack)) {

@@ -23,7 +23,7 @@ use crate::core::namespace::{Applied, NamespaceFact};
 use crate::core::object::ObjectFact;
 use crate::core::store::{Failure, Lag, Listing, NamespacedName, Store, Unverified};
 use crate::core::stream::Stream;
-use crate::core::tree::EdgeKind;
+use crate::core::tree::{Ancestry, EdgeKind};
 use crate::core::version::Version;
 use crate::hnc;
 use crate::hnc::settings::Settings;
@@ -142,6 +142,17 @@ impl Forest {
     pub fn accurate_upstream(&self, namespace: &str) -> Option<&Name> {
         let edge = self.tree.hop(self.store.id(namespace)?)?;
         Some(self.store.name(edge.upstream))
+    }
+
+    /// The members of the cycle of parents and templates that the namespace is in: the smallest name first, each below the next.
+    pub fn accurate_cycle(&self, namespace: &str) -> Option<Vec<Name>> {
+        let Ancestry { path, repeats_at: Some(0) } = self.tree.hop_ancestry(self.store.id(namespace)?) else {
+            return None;
+        };
+        let mut members: Vec<Name> = path.into_iter().map(|id| self.store.name(id).clone()).collect();
+        let smallest = (0..members.len()).min_by_key(|at| &members[*at])?;
+        members.rotate_left(smallest);
+        Some(members)
     }
 
     /// Whether this `SubNamespace` exists, if it is being deleted or not.

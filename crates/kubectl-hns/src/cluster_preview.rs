@@ -26,6 +26,7 @@ use serde_json::Value;
 
 pub(crate) use self::anchors::add_unlisted;
 pub(crate) use self::decisions::Decision;
+use self::decisions::on_current_state;
 pub(crate) use self::document::Document;
 use self::halted::{halt, halted_unread};
 use self::notes::{below_deleted, counted, limited, limited_below, released, uncounted, unknown};
@@ -382,14 +383,6 @@ impl<'a> ClusterPreview<'a> {
     }
 }
 
-/// The changes about which the API server decides before any has an effect: the first one, and after a change of labels also the creation of
-/// a `SubNamespace`. A command that gives a namespace another parent first tries the labels, and writes them after the `SubNamespace`.
-fn on_current_state(intents: &[Intent]) -> impl Iterator<Item = &Intent> {
-    let is_labelled = matches!(intents.first(), Some(Intent::Label { .. }));
-    let forms = intents.iter().skip(1).filter(|it| matches!(it, Intent::CreateSubNamespace { .. }));
-    intents.iter().take(1).chain(forms.take(usize::from(is_labelled)))
-}
-
 /// The namespace whose parent the change sets.
 fn moves(intent: &Intent) -> Option<&Name> {
     match intent {
@@ -423,25 +416,6 @@ mod tests {
 
     use super::*;
     use crate::structure::tests::sketch;
-
-    #[test]
-    fn a_sub_namespace_is_created_before_the_labels_are_written() {
-        let label = Intent::Label { namespace: "n".into(), labels: vec![] };
-        let (parent, child) = ("p".into(), "n".into());
-        let [labels, annotations] = [forest::Labels::default(), forest::Labels::default()];
-        let create = Intent::CreateSubNamespace { parent, child, labels, annotations };
-        let delete = Intent::DeleteSubNamespace { parent: "q".into(), child: "n".into() };
-        for (intents, decided) in [
-            (&[label.clone(), create.clone(), delete.clone()][..], &[&label, &create][..]),
-            (&[label.clone(), delete.clone()], &[&label]),
-            (&[delete.clone(), create.clone()], &[&delete]),
-            (&[], &[]),
-        ] {
-            let found: Vec<String> = on_current_state(intents).map(|it| format!("{it:?}")).collect();
-            let wanted: Vec<String> = decided.iter().map(|it| format!("{it:?}")).collect();
-            assert_eq!(found, wanted);
-        }
-    }
 
     fn result(decision: Decision, outcome: Outcome, forest: Forest) -> PreviewResult {
         PreviewResult {

@@ -82,34 +82,37 @@ impl Objects {
 
     /// The copies in namespaces that are excluded, where nothing updates or removes them.
     pub(crate) fn left_over(&self) -> Vec<String> {
-        let forest = &self.0.forest;
-        let excluded = forest.names().filter(|name| forest.settings().unmanaged(name).is_some());
-        let mut left: Vec<String> = excluded
-            .flat_map(|namespace| {
-                let copies = forest.objects_in(namespace);
-                let copies = copies.filter(|key| forest.inherited_from(namespace, key).is_some());
-                copies.map(move |key| self.line(namespace, key))
-            })
-            .collect();
-        left.sort();
-        left
+        let settings = self.0.forest.settings();
+        self.lines(|namespace| settings.unmanaged(namespace).is_some(), |_, _| true)
     }
 
     /// The copies in namespaces where activities are halted, whose sources are gone. Nothing removes them there.
     pub(crate) fn without_source(&self) -> Vec<String> {
         let Loaded { forest, unread, .. } = &self.0;
-        let is_gone = |key: &ObjectKey, source: &Name| {
-            !unread.contains_key(&key.kind) && !forest.objects_in(source).any(|it| it == key)
-        };
-        let halted = forest.names().filter(|name| self.is_halted(name));
-        let mut found: Vec<String> = halted
-            .flat_map(|namespace| {
-                let gone = forest.objects_in(namespace).filter(move |key| {
-                    forest.inherited_from(namespace, key).is_some_and(|source| is_gone(key, source))
-                });
-                gone.map(move |key| self.line(namespace, key))
+        self.lines(
+            |namespace| self.is_halted(namespace),
+            |key, source| !unread.contains_key(&key.kind) && forest.object_version(source, key).is_none(),
+        )
+    }
+
+    /// The copies in such namespaces, by their kind and name and the namespace of their source, sorted.
+    fn lines(
+        &self,
+        within: impl Fn(&Name) -> bool,
+        counts: impl Fn(&ObjectKey, &Name) -> bool,
+    ) -> Vec<String> {
+        let forest = &self.0.forest;
+        let counts = &counts;
+        let found = forest.names().filter(|namespace| within(namespace)).flat_map(|namespace| {
+            let counts = move |key: &&ObjectKey| {
+                forest.inherited_from(namespace, key).is_some_and(|source| counts(key, source))
+            };
+            forest.objects_in(namespace).filter(counts).map(move |key| {
+                let resource = forest.kind(key.kind).group_resource();
+                format!("{resource} {} in {namespace}", printable(&key.name))
             })
-            .collect();
+        });
+        let mut found: Vec<String> = found.collect();
         found.sort();
         found
     }
@@ -118,10 +121,6 @@ impl Objects {
     pub(crate) fn is_halted(&self, namespace: &Name) -> bool {
         let forest = &self.0.forest;
         forest.settings().unmanaged(namespace).is_none() && forest.halted_root(namespace).is_some()
-    }
-
-    fn line(&self, namespace: &Name, key: &ObjectKey) -> String {
-        format!("{} {} in {namespace}", self.0.forest.kind(key.kind).group_resource(), printable(&key.name))
     }
 
     /// The progress of the copies in these namespaces; `resource` limits it to one kind, such as `jobs.batch`.

@@ -110,7 +110,7 @@ impl ObjectStates {
         let Loaded { forest, structure, unread, .. } = &self.loaded;
         let from = forest.inherited_from(namespace, &key)?;
         let is_read = structure.is_whole && !unread.contains_key(&key.kind);
-        (is_read && !forest.objects_in(from).any(|it| *it == key)).then_some(from)
+        (is_read && forest.object_version(from, &key).is_none()).then_some(from)
     }
 
     fn question(&self) -> Option<ObjectQuestion<'_>> {

@@ -117,6 +117,14 @@ impl ClusterPreview<'_> {
     }
 }
 
+/// The changes about which the API server decides before any has an effect: the first one, and after a change of labels also the creation of
+/// a `SubNamespace`. A command that gives a namespace another parent first tries the labels, and writes them after the `SubNamespace`.
+pub(super) fn on_current_state(intents: &[Intent]) -> impl Iterator<Item = &Intent> {
+    let is_labelled = matches!(intents.first(), Some(Intent::Label { .. }));
+    let forms = intents.iter().skip(1).filter(|it| matches!(it, Intent::CreateSubNamespace { .. }));
+    intents.iter().take(1).chain(forms.take(usize::from(is_labelled)))
+}
+
 /// The decision of the rules, unless the API server had no answer of the webhook, without which it refuses the change, or a policy refuses
 /// it, which is none of the rules.
 fn unless_refused_otherwise(decision: Decision, answer: Option<Decision>) -> Decision {
@@ -131,6 +139,25 @@ fn unless_refused_otherwise(decision: Decision, answer: Option<Decision>) -> Dec
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sub_namespace_is_created_before_the_labels_are_written() {
+        let label = Intent::Label { namespace: "n".into(), labels: vec![] };
+        let (parent, child) = ("p".into(), "n".into());
+        let [labels, annotations] = [forest::Labels::default(), forest::Labels::default()];
+        let create = Intent::CreateSubNamespace { parent, child, labels, annotations };
+        let delete = Intent::DeleteSubNamespace { parent: "q".into(), child: "n".into() };
+        for (intents, decided) in [
+            (&[label.clone(), create.clone(), delete.clone()][..], &[&label, &create][..]),
+            (&[label.clone(), delete.clone()], &[&label]),
+            (&[delete.clone(), create.clone()], &[&delete]),
+            (&[], &[]),
+        ] {
+            let found: Vec<String> = on_current_state(intents).map(|it| format!("{it:?}")).collect();
+            let wanted: Vec<String> = decided.iter().map(|it| format!("{it:?}")).collect();
+            assert_eq!(found, wanted);
+        }
+    }
 
     #[test]
     fn a_webhook_that_does_not_answer_leaves_the_decision_open() {

@@ -195,7 +195,7 @@ pub(crate) async fn allowing_ancestor(
     namespace: &str,
     parent: Option<String>,
 ) -> AllowingAncestor {
-    let mut seen = BTreeSet::from([namespace.to_owned()]);
+    let mut seen = BTreeSet::new();
     let (mut next, mut allowing) = (parent, AllowingAncestor::None);
     while let Some(name) = next {
         if name == namespace {

@@ -263,7 +263,8 @@ async fn a_plan_of_a_move_knows_that_the_children_must_consent() {
     assert!(refused.code == Some(1) && refused.stderr.contains(needed), "{refused:?}");
     kubectl("create rolebinding pcu -n pc-low --clusterrole=admin --user=pcu").await;
     planned(|plan| plan.code == Some(0)).await;
-    world.run(words).await.stdout.contains("the parent has changed to pc-two").then_some(()).unwrap();
+    let moved = world.run(words).await;
+    assert!(moved.stdout.contains("the parent has changed to pc-two"), "{moved:?}");
 }
 
 /// The example of docs/accurate-plugin.md.

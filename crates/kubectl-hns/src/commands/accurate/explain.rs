@@ -13,9 +13,9 @@ use hns_api::accurate::labels::{CREATED_BY, CREATED_BY_ACCURATE};
 use serde::Serialize;
 
 use self::chain::Chain;
-use super::{describe, place, without_effect};
+use super::{describe, without_effect};
 
-use crate::commands::doctor::accurate::{cycle, reason_in};
+use crate::commands::doctor::accurate::reason_in;
 use crate::configured_kinds;
 use crate::failure::Done;
 use crate::format::{Format, render};
@@ -72,10 +72,10 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
     let forest = accurate_trees::forest(session, &shared).await?;
     let kind = arguments.subject.kind(&configured_kinds::read(session, &mut Vec::new()).await?.served)?;
     let (hidden, bound) = (BTreeSet::new(), BTreeMap::new());
-    let mut chain = Chain { session, forest, path: Vec::new(), hidden, bound };
+    let mut chain = Chain { session, forest, path: Vec::new(), is_in_hnc: false, hidden, bound };
     chain.read(&session.namespace).await?;
     chain.read_objects(&kind, &arguments.subject.name).await?;
-    let Chain { forest, path, hidden, bound, .. } = &chain;
+    let Chain { forest, path, hidden, bound, is_in_hnc, .. } = &chain;
     let explanation = explanation(forest, (path, hidden, bound), &kind, &arguments.subject.name);
     match arguments.output {
         None => terminal.print(&text(&explanation, terminal.paint)),
@@ -84,10 +84,8 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
             terminal.print(&render(format, &explanation, names)?);
         }
     }
-    let mut place = place::read(session, &session.namespace).await.unwrap_or_default();
-    place.look_into_hnc(session, &session.namespace).await;
     let Explanation { namespace, resource, name, advice, .. } = &explanation;
-    if place.is_in_hnc && !advice.as_ref().is_some_and(|it| it.contains("`kubectl hns explain ")) {
+    if *is_in_hnc && !advice.as_ref().is_some_and(|it| it.contains("`kubectl hns explain ")) {
         terminal.note(&format!(
             "{namespace} is in HNC's hierarchy: `kubectl hns explain {resource}/{} -n {namespace}` explains it there",
             printable(name)
@@ -202,8 +200,8 @@ fn judged(
     }
     if let Some(frozen) = frozen(forest, namespace) {
         let (why, hint) = reason_in(forest, namespace, &frozen);
-        let place =
-            cycle(forest, namespace).map_or_else(|| namespace.to_string(), |members| members.join(", "));
+        let cycle = forest.accurate_cycle(namespace);
+        let place = cycle.map_or_else(|| namespace.to_string(), |members| members.join(", "));
         return (
             state,
             after_once(here, &format!("nothing is copied to {place}, because {why}")),

@@ -91,12 +91,9 @@ pub(super) async fn with_way(
             place.look_into_hnc(session, &above).await;
             let settings = labels::settings(session).await;
             let excluded = settings.and_then(|it| it.unmanaged(&above));
-            let hint = unfit((request, kind), &above, (&place, is_marked), excluded.as_ref());
-            if !hint.contains(" namespace set-type ") {
-                return failure.with_hint(hint);
-            }
-            let kind = if kind == EdgeKind::Template { TYPE_TEMPLATE } else { TYPE_ROOT };
-            let next = |place| Ok(Place { kind: Some(kind.to_owned()), ..place });
+            let (hint, new_type) = unfit((request, kind), &above, (&place, is_marked), excluded.as_ref());
+            let Some(new_type) = new_type else { return failure.with_hint(hint) };
+            let next = |place| Ok(Place { kind: Some(new_type.to_owned()), ..place });
             failure.with_hint(Box::pin(unless_denied(session, &above, next, hint)).await)
         }
         (Some(Frozen::Missing(missing)), Some((kind, above))) if *missing == *above => {
@@ -202,20 +199,20 @@ fn fault(reason: &str) -> Option<Frozen> {
         .or_else(|| missing().map(|name| Frozen::Missing(name.into())))
 }
 
-/// What to do about a namespace that cannot have sub-namespaces, or cannot be a template. In one that is in HNC's hierarchy, but not marked
-/// so, activities are halted: no subnamespace can be created.
+/// What to do about a namespace that cannot have sub-namespaces, or cannot be a template, and the type that it needs, if that helps. In one
+/// that is in HNC's hierarchy, but not marked so, activities are halted: no subnamespace can be created.
 fn unfit(
     (request, kind): (Request<'_>, EdgeKind),
     above: &str,
     (place, is_marked): (&Place, bool),
     excluded: Option<&Unmanaged>,
-) -> String {
+) -> (String, Option<&'static str>) {
     let is_template = kind == EdgeKind::Template;
     if let Some(why) = excluded {
         let effect = if is_template { "is no template" } else { "has no sub-namespaces" };
-        return format!("{above} {why}, so it {effect}.");
+        return (format!("{above} {why}, so it {effect}."), None);
     }
-    match (request, place.kind.as_deref()) {
+    let hint = match (request, place.kind.as_deref()) {
         (Request::Create(name, _), _) if is_marked => format!(
             "{above} is in HNC's hierarchy: `kubectl hns create {name} -n {above}` creates a subnamespace."
         ),
@@ -227,10 +224,13 @@ fn unfit(
             format!("{above} is a template, which can have no sub-namespaces.")
         }
         _ => {
-            let kind = if is_template { TYPE_TEMPLATE } else { TYPE_ROOT };
-            format!("`kubectl accurate namespace set-type {above} {kind}` makes it a {kind}.")
+            let new_type = if is_template { TYPE_TEMPLATE } else { TYPE_ROOT };
+            let way =
+                format!("`kubectl accurate namespace set-type {above} {new_type}` makes it a {new_type}.");
+            return (way, Some(new_type));
         }
-    }
+    };
+    (hint, None)
 }
 
 /// What to do about a parent or a template that does not exist. Accurate calls both the parent.
@@ -314,14 +314,15 @@ mod tests {
                 "p is excluded by excludedNamespaces in the settings of hns, so it is no template.",
             ),
         ] {
-            assert_eq!(unfit(request, "p", (&place, place.is_in_hnc), excluded), wanted);
+            let (hint, new_type) = unfit(request, "p", (&place, place.is_in_hnc), excluded);
+            assert_eq!((&*hint, new_type.is_some()), (wanted, wanted.contains(" set-type ")));
         }
     }
 
     #[test]
     fn no_subnamespace_is_offered_where_activities_are_halted() {
         let place = Place { is_in_hnc: true, ..Place::default() };
-        let found = unfit((Request::Create("n", "p"), EdgeKind::Parent), "p", (&place, false), None);
+        let found = unfit((Request::Create("n", "p"), EdgeKind::Parent), "p", (&place, false), None).0;
         assert_eq!(found, "p is in HNC's hierarchy: see `kubectl hns describe p`.");
     }
 

@@ -117,7 +117,7 @@ fn misplaced(forest: &Forest) -> Vec<Finding> {
         let Some(why) = frozen(forest, name) else { continue };
         let has_both = idle_template(forest, name).is_some();
         let (why, hint) = reason_in(forest, name, &why);
-        let shared = Shared { why, has_both, cycle: cycle(forest, name) };
+        let shared = Shared { why, has_both, cycle: forest.accurate_cycle(name) };
         reasons.entry(shared).or_insert_with(|| (hint, Vec::new())).1.push(name.to_string());
     }
     let finding = |(Shared { why, cycle, .. }, (hint, names)): (Shared, (String, Vec<String>))| {
@@ -153,7 +153,7 @@ pub(crate) fn reason_in(forest: &Forest, namespace: &str, why: &Frozen) -> (Stri
     }
     let has_both = idle_template(forest, namespace).is_some();
     if matches!(why, Frozen::Cycle | Frozen::NotLeading(..))
-        && let Some(members) = cycle(forest, namespace)
+        && let Some(members) = forest.accurate_cycle(namespace)
     {
         return in_cycle(forest, &members);
     }
@@ -170,22 +170,8 @@ pub(crate) fn reason_in(forest: &Forest, namespace: &str, why: &Frozen) -> (Stri
     }
 }
 
-/// The members of the cycle of parents and templates that the namespace is in, the smallest name first.
-pub(crate) fn cycle(forest: &Forest, namespace: &str) -> Option<Vec<Name>> {
-    let mut members: Vec<Name> = vec![namespace.into()];
-    while let Some(next) = members.last().and_then(|it| forest.accurate_upstream(it)) {
-        if **next == *namespace {
-            let smallest = (0..members.len()).min_by_key(|at| &members[*at])?;
-            members.rotate_left(smallest);
-            return Some(members);
-        }
-        if members.contains(next) {
-            return None;
-        }
-        members.push(next.clone());
-    }
-    None
-}
+/// Why nothing is copied to the members of a cycle.
+const EACH_OTHER: &str = "they name each other as parents or templates";
 
 /// Why nothing is copied to the members of a cycle, and what to do.
 fn in_cycle(forest: &Forest, members: &[Name]) -> (String, String) {
@@ -197,11 +183,10 @@ fn in_cycle(forest: &Forest, members: &[Name]) -> (String, String) {
     }
     // A root is no template.
     let is_template = |name: &Name| {
-        let names = |it: &&Name| {
-            forest.accurate_upstream(it).is_some_and(|above| above == name)
-                && of(it).0 == Some(EdgeKind::Template)
+        let names_it = |it: &Name| {
+            forest.accurate_upstream(it) == Some(name) && forest.accurate_edge(it) == Some(EdgeKind::Template)
         };
-        forest.names().any(|it| names(&it))
+        forest.names().any(names_it)
     };
     let removable = members.iter().filter(|it| of(it).0 == Some(EdgeKind::Template) || !is_template(it));
     let command = |name: &Name| {
@@ -210,7 +195,7 @@ fn in_cycle(forest: &Forest, members: &[Name]) -> (String, String) {
     };
     let commands: Vec<String> = removable.map(command).collect();
     (
-        "they name each other as parents or templates".to_owned(),
+        EACH_OTHER.to_owned(),
         format!("Give one of them another parent or template, or none: {}.", commands.join(", or ")),
     )
 }
@@ -285,10 +270,9 @@ pub(crate) fn reason(
             format!("{name}, the template, is neither a template nor a sub-namespace"),
             format!("Make it one (`kubectl accurate ns set-type {name} template`), or set another template."),
         ),
-        Frozen::Cycle => (
-            "they name each other as parents or templates".to_owned(),
-            format!("Move one of them out of the cycle, or cut it: {cut}."),
-        ),
+        Frozen::Cycle => {
+            (EACH_OTHER.to_owned(), format!("Move one of them out of the cycle, or cut it: {cut}."))
+        }
     }
 }
 

@@ -120,12 +120,15 @@ pub(super) fn remedy(
         ),
         activities_halted::ILLEGAL_PARENT => {
             let way = elsewhere(structure, name, "PARENT");
-            let parent = structure.forest().parent(name).cloned();
             // The namespace of hns is always excluded.
             if message.ends_with("; choose another parent") {
                 return format!("Choose another parent: {way}.");
             }
-            if parent.is_some_and(|parent| structure.is_whole && !structure.namespaces.contains_key(&parent)) {
+            let annotations = structure.namespaces.get(name).map(|it| &it.annotations);
+            let holder = annotations.and_then(|it| it.get(annotations::SUBNAMESPACE_OF)).filter(|it| !it.is_empty());
+            let hierarchy = structure.hierarchies.get(name).and_then(|it| it.parent.as_deref());
+            let is_missing = |parent| structure.is_whole && !structure.namespaces.contains_key(parent);
+            if holder.or(hierarchy).is_some_and(is_missing) {
                 format!("The parent does not exist. Choose another one: {way}.")
             } else {
                 format!("Choose another parent: {way}; or include the excluded one in the settings.")

@@ -20,7 +20,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::ListParams;
 
-use super::super::place;
+use super::super::place::{self, Place};
 use crate::Failure;
 use crate::commands::hierarchy;
 use crate::failure::Problem;
@@ -33,6 +33,8 @@ pub(super) struct Chain<'a> {
     pub(super) forest: Forest,
     /// The namespace first.
     pub(super) path: Vec<Name>,
+    /// Whether the first one is in HNC's hierarchy, as its labels or its `HierarchyConfiguration` say.
+    pub(super) is_in_hnc: bool,
     /// Those above in which the user may not read the object, or that the user may not read at all.
     pub(super) hidden: BTreeSet<Name>,
     /// Why the Secret of these is never propagated. The controller does not see it.
@@ -47,8 +49,12 @@ impl Chain<'_> {
         let mut following = Some(Name::from(start));
         while let Some(name) = following.take().filter(|name| !self.path.contains(name)) {
             let found = self.session.call(namespaces.get_metadata(&name)).await;
+            let mut is_in_hnc = false;
             let fact = match found {
-                Ok(found) => ingest::namespace(&found.metadata),
+                Ok(found) => {
+                    is_in_hnc = Place::of(&found.metadata).is_in_hnc;
+                    ingest::namespace(&found.metadata)
+                }
                 Err(problem) if problem.is_not_found() && !self.path.is_empty() => break,
                 Err(problem) if problem.is_forbidden() && !self.path.is_empty() => self.unread(&name),
                 Err(problem) => return Err(place::unreadable(&name, &problem)),
@@ -57,6 +63,9 @@ impl Chain<'_> {
             let api = hierarchy::api(self.session, &name);
             let other = self.session.call(api.get_opt(HIERARCHY_CONFIGURATION)).await;
             let other = other.ok().flatten().map(ingest::hierarchy);
+            if self.path.is_empty() {
+                self.is_in_hnc = is_in_hnc || other.as_ref().is_some_and(|(_, it)| it.parent.is_some());
+            }
             hierarchies.extend(other);
             facts.push(fact);
             self.path.push(name.clone());
