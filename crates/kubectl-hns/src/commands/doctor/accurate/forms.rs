@@ -97,13 +97,17 @@ fn taken(
         );
     }
     if forest.is_terminating(name) {
-        let again = match own.filter(|(_, own)| !own.terminating) {
-            Some((other, _)) => format!("its own SubNamespace {other}/{name} creates it again"),
-            None => format!("this SubNamespace creates it again below {parent}"),
+        let what_next = match own.filter(|(_, own)| !own.terminating) {
+            Some((other, _)) => {
+                format!(
+                    "its own SubNamespace {other}/{name} creates it again. This one stays in conflict: {delete}."
+                )
+            }
+            None => format!(
+                "this SubNamespace creates it again below {parent}. To prevent that, delete the SubNamespace. {delete}."
+            ),
         };
-        return format!(
-            "The namespace {name} is being deleted; when it is gone, {again}. To prevent that, delete the SubNamespace. {delete}."
-        );
+        return format!("The namespace {name} is being deleted; when it is gone, {what_next}");
     }
     // Nothing below a halted namespace can be changed.
     if let Some(Frozen::Crossed(halted)) = frozen(forest, name) {
@@ -265,6 +269,7 @@ mod tests {
             let text = said(&super::stalled("p", &form, (&forest, others)).unwrap());
             assert!(text.contains(creator), "{text}");
             assert_eq!(text.contains("n is being deleted; when it is gone, "), is_going, "{text}");
+            assert_eq!(text.contains("To prevent that"), creator.starts_with("this"), "{text}");
             assert_eq!(text.contains("sub move n p"), !is_going, "{text}");
             assert!(text.contains("kubectl delete subnamespaces.accurate.cybozu.com n -n p"), "{text}");
         }
