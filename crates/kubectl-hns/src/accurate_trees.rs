@@ -31,7 +31,7 @@ pub(crate) struct AccurateTrees {
 
 /// A note that the namespace is in a hierarchy that `kubectl hns` does not show, if Accurate's API is enabled; `command` shows it.
 pub(crate) async fn note(session: &Session, namespace: &NamespaceFact, command: &str) -> Option<String> {
-    is_in(session, |key| namespace.labels.get(key)).await.then(|| {
+    is_in(session, &namespace.name, |key| namespace.labels.get(key)).await.then(|| {
         format!(
             "{} is in a hierarchy of Accurate, which is not shown here: see `kubectl {command}`",
             namespace.name
@@ -46,16 +46,24 @@ pub(crate) async fn note_on_some(
     command: &str,
 ) -> Option<String> {
     let labelled = namespaces.find(|it| is_labelled(|key| it.labels.get(key)))?;
-    is_in(session, |key| labelled.labels.get(key)).await.then(|| {
+    is_in(session, &labelled.name, |key| labelled.labels.get(key)).await.then(|| {
         format!(
             "some of these namespaces are in a hierarchy of Accurate, which is not shown here: see `kubectl {command}`"
         )
     })
 }
 
-/// Whether a namespace with these labels is in a hierarchy of Accurate, if Accurate's API is enabled.
-pub(crate) async fn is_in<'a>(session: &Session, label: impl Fn(&str) -> Option<&'a str>) -> bool {
-    is_labelled(label) && matches!(published::accurate(session).await, Ok(Some(_)))
+/// Whether the namespace with these labels is in a hierarchy of Accurate, if Accurate's API is enabled: excluded ones are in none.
+pub(crate) async fn is_in<'a>(
+    session: &Session,
+    namespace: &str,
+    label: impl Fn(&str) -> Option<&'a str>,
+) -> bool {
+    if !is_labelled(label) {
+        return false;
+    }
+    let (settings, rules, _) = published::both_settings(session).await;
+    rules.is_some() && settings.is_managed(namespace)
 }
 
 /// Whether labels say so.

@@ -43,14 +43,17 @@ async fn nothing_waits_below_a_halted_parent() {
     live.hns("set rh-low --root --wait").await;
     steps.namespaces().delete("rh-top", &kube::api::DeleteParams::default()).await.unwrap();
     steps.reasons("rh-mid", &["ParentMissing"]).await.unwrap();
-    for command in [
-        "create rh-new -n rh-mid --wait",
-        "set rh-low --parent rh-mid --wait",
-        "move rh-low --to rh-mid --yes",
+    for (command, halted) in [
+        ("create rh-new -n rh-mid --wait", "parent"),
+        ("set rh-low --parent rh-mid --wait", "parent"),
+        ("move rh-low --to rh-mid --yes", "parent"),
+        // The namespace above it is halted, too, but has no fault of its own.
+        ("create rh-lower -n rh-low --wait", "ancestor"),
     ] {
         let output = tokio::time::timeout(PATIENCE, live.hns(command)).await.expect("it waits in vain");
-        let why = "because its parent rh-mid is halted: ";
-        assert!(output.code == Some(1) && output.stderr.contains(why), "{command}: {output:?}");
+        let why = format!("because its {halted} rh-mid is halted: ");
+        assert!(output.code == Some(1) && output.stderr.contains(&why), "{command}: {output:?}");
+        assert!(output.stderr.contains("`kubectl hns describe rh-mid` shows the problem."), "{output:?}");
         assert!(!output.stdout.contains("all copies are there"), "{command}: {output:?}");
     }
 }

@@ -25,7 +25,8 @@ use crate::{Failure, Terminal, accurate_trees, age, published};
 
 /// Show the parent, children and conditions of a namespace, and recent events of its objects.
 ///
-/// Namespaces that the settings exclude are no children, whatever parent they name; `kubectl hns tree` draws them.
+/// Namespaces that the settings exclude are no children, whatever parent they name; `kubectl hns tree` draws them. If one has an
+/// anchor, that anchor is listed as "Forbidden subnamespace, excluded".
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The namespace.
@@ -145,6 +146,9 @@ pub(crate) async fn run(
         Box::pin(as_namespaces(session, name, &undecided(&place.children, &anchors))).await
     };
     notes.extend(accurate_trees::note(session, &found, &format!("accurate ns describe {name}")).await);
+    let manager = external_manager(&found.annotations).map(ToOwned::to_owned);
+    // What is above has no effect on a namespace that the settings exclude or another tool manages.
+    let allowing = if excluded.is_some() || manager.is_some() { AllowingAncestor::None } else { allowing };
     let (allowed_by, unknown_from) = match allowing {
         AllowingAncestor::AllowedBy(ancestor) => (Some(ancestor), None),
         AllowingAncestor::Unknown(ancestor) => (None, Some(ancestor)),
@@ -153,7 +157,7 @@ pub(crate) async fn run(
     let description = Description {
         namespace: name.to_owned(),
         excluded,
-        children: children(&place.children, &anchors, &around),
+        children: children(&place.children, &anchors, &around, &settings),
         conditions: hierarchy::conditions(&object).iter().map(condition).collect(),
         events: lines(&events, Timestamp::now()),
         parent: place.parent,
@@ -161,7 +165,7 @@ pub(crate) async fn run(
         allow_cascading_deletion: spec.allows_cascading_deletion,
         cascading_deletion_allowed_by: allowed_by,
         cascading_deletion_unknown_from: unknown_from.filter(|_| !spec.allows_cascading_deletion),
-        external_manager: external_manager(&found.annotations).map(ToOwned::to_owned),
+        external_manager: manager,
         terminating: found.terminating,
         deletion_waits_for,
     };
@@ -304,7 +308,11 @@ fn text(description: &Description, paint: Paint) -> String {
         let line = format!("  The HierarchyConfiguration is being deleted{then}");
         text.line(paint.ink(Ink::Warning, &line));
     }
-    text.push_str(if children.is_empty() { "  No children\n" } else { "  Children:\n" });
+    text.push_str(match &description.excluded {
+        _ if children.is_empty() => "  No children\n",
+        Some(_) => "  Children, to which nothing is copied:\n",
+        None => "  Children:\n",
+    });
     for child in children {
         text.line(format!("  - {}", child.line()));
     }
@@ -453,7 +461,12 @@ No recent HNC events for objects in this namespace
         let description = Description {
             namespace: "parent".into(),
             parent: Some("P".into()),
-            children: children(&["f", "e", "h"].map(str::to_owned), &anchors, &Structure::default()),
+            children: children(
+                &["f", "e", "h"].map(str::to_owned),
+                &anchors,
+                &Structure::default(),
+                &structure::settings(),
+            ),
             allow_cascading_deletion: true,
             conditions: vec![condition(&missing)],
             ..Description::default()

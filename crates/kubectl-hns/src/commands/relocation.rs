@@ -236,7 +236,7 @@ pub(super) async fn read(session: &Session, name: &str, also: &[&str]) -> Result
         |key: &str| namespace.metadata.annotations.as_ref()?.get(key).filter(|it| !it.is_empty()).cloned();
     let labels = namespace.metadata.labels.as_ref();
     let label = |key: &str| labels?.get(key).map(String::as_str).filter(|it| !it.is_empty());
-    let is_in_accurate = accurate_trees::is_in(session, label).await;
+    let is_in_accurate = accurate_trees::is_in(session, name, label).await;
     let spec = hierarchy::spec(&object);
     let mut placement = Placement {
         name: name.to_owned(),

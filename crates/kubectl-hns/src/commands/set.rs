@@ -135,7 +135,7 @@ pub(super) async fn without_effect(session: &Session, name: &str, request: &Spec
             "{name} is in a hierarchy of Accurate, {what}: see `kubectl accurate namespace describe {name}`"
         )
     };
-    accurate_trees::is_in(session, label).await.then(note)
+    accurate_trees::is_in(session, name, label).await.then(note)
 }
 
 async fn change(

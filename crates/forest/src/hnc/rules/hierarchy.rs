@@ -317,13 +317,15 @@ impl Review<'_> {
         }
         let name = forest.name(root);
         let why = halt.map(|halt| halt.condition(forest.settings()).message).unwrap_or_default();
+        let Request { namespace, old, new, .. } = self.request;
+        let what = if new.parent == old.parent { "HierarchyConfiguration" } else { "parent" };
         Err(Denial::forbidden(if forest.is_terminating(name) {
             // Its parent cannot be changed any more.
             format!(
-                "the ancestor {name:?} is halted and is being deleted, so nothing below it can be changed until it is gone"
+                "the ancestor {name:?} is halted and is being deleted, so the {what} of namespace {namespace:?} cannot be changed until {name:?} is gone"
             )
         } else {
-            format!("the ancestor {name:?} is halted, so nothing below it can be changed; repair it first: {why}")
+            format!("the ancestor {name:?} is halted, so the {what} of namespace {namespace:?} cannot be changed; repair {name:?} first: {why}")
         })
         .into())
     }

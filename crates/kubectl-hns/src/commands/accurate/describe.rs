@@ -18,6 +18,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DynamicObject, ListParams};
 
+use super::explain::NO_COPY;
 use super::place::{self, Place};
 use super::{ENABLE, failed, labels, note_on_place, without_effect};
 use crate::failure::{Done, Problem};
@@ -93,7 +94,10 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
             Err(why) => Err(why),
         };
         match found {
-            Ok(all) => rows.extend(all.iter().filter_map(|it| object(&watch.kind, &it.metadata))),
+            Ok(all) => rows.extend(
+                all.iter()
+                    .filter_map(|it| object(&watch.kind, &it.metadata, place.upstream().map(|it| it.0))),
+            ),
             Err(why) => terminal.note(&why),
         }
     }
@@ -228,15 +232,18 @@ fn head(name: &str, place: &Place, count: Option<(&str, Option<usize>)>) -> Stri
     text
 }
 
-/// The line of an object that is a source or a copy. A copy of HNC's is neither, whatever its annotations say.
-fn object(kind: &str, metadata: &ObjectMeta) -> Option<Vec<String>> {
+/// The line of an object that is a source or a copy, or that names another namespace than the upstream one as its source. A copy of HNC's
+/// has none, whatever its annotations say.
+fn object(kind: &str, metadata: &ObjectMeta, upstream: Option<&str>) -> Option<Vec<String>> {
     let value = |key| metadata.annotations.as_ref().and_then(|it| it.get(key)).filter(|it| !it.is_empty());
     let (from, mode) = (value(FROM), value(PROPAGATE));
     from.or(mode).filter(|_| !metadata.labels.iter().flatten().any(|(key, _)| key == INHERITED_FROM))?;
+    let is_stray = mode.is_none() && from.map(String::as_str) != upstream;
     let is_known = mode.is_none_or(|it| ["create", "update"].contains(&it.as_str()));
     let mode = mode.map(|it| if is_known { it.clone() } else { format!("{it} (unknown)") });
     let cell = |value: Option<&String>| printable(value.map_or("", |it| it)).into_owned();
-    Some(vec![kind.to_owned(), cell(metadata.name.as_ref()), cell(from), cell(mode.as_ref())])
+    let from = if is_stray { format!("{} ({NO_COPY})", cell(from)) } else { cell(from) };
+    Some(vec![kind.to_owned(), cell(metadata.name.as_ref()), from, cell(mode.as_ref())])
 }
 
 /// The kinds that are propagated, and whether hns propagates them.
@@ -454,16 +461,18 @@ mod tests {
                 annotations: Some(annotations.collect()),
                 ..ObjectMeta::default()
             };
-            object("Secret", &metadata).map(|it| it.join(" "))
+            object("Secret", &metadata, Some("p")).map(|it| it.join(" "))
         };
         assert_eq!(shown(&[("a", "b"), (PROPAGATE, "")]), None);
         assert_eq!(shown(&[(PROPAGATE, "update")]).as_deref(), Some("Secret x  update"));
         assert_eq!(shown(&[(PROPAGATE, "create"), (FROM, "p")]).as_deref(), Some("Secret x p create"));
         assert_eq!(shown(&[(PROPAGATE, "always")]).as_deref(), Some("Secret x  always (unknown)"));
+        assert_eq!(shown(&[(FROM, "p")]).as_deref(), Some("Secret x p "));
+        assert_eq!(shown(&[(FROM, "q")]).as_deref(), Some("Secret x q (not a copy) "));
         let labels = Some([(INHERITED_FROM.to_owned(), "a".to_owned())].into());
         let annotations = Some([(PROPAGATE.to_owned(), "update".to_owned())].into());
         let of_hnc = ObjectMeta { labels, annotations, ..ObjectMeta::default() };
-        assert_eq!(object("Secret", &of_hnc), None);
+        assert_eq!(object("Secret", &of_hnc, Some("p")), None);
     }
 
     #[test]

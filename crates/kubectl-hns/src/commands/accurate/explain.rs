@@ -388,7 +388,7 @@ fn after_once(here: There<'_>, why: &str) -> String {
 }
 
 /// The state of an object that names another source than the one above, and is no source.
-const NO_COPY: &str = "not a copy";
+pub(super) const NO_COPY: &str = "not a copy";
 
 /// Why an object stays that counts as a copy which no longer names its source.
 fn tampered(named: &str) -> String {

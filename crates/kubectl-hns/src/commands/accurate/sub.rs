@@ -351,9 +351,9 @@ mod tests {
             ("default", "", true, "It is a root namespace. Kubernetes never deletes namespace default."),
             (
                 "r",
-                "Sub-namespaces of r: s. They are deleted as well, with those below them.",
+                "Sub-namespaces of r: s. If r is deleted, they are deleted as well, with those below them.",
                 true,
-                "It is a root namespace: `kubectl delete namespace r` deletes it.\nSub-namespaces of r: s. They are deleted as well, with those below them.",
+                "It is a root namespace: `kubectl delete namespace r` deletes it.\nSub-namespaces of r: s. If r is deleted, they are deleted as well, with those below them.",
             ),
             (
                 "r",

@@ -1,5 +1,6 @@
 //! The children of a namespace, and its anchors without one.
 
+use forest::Settings;
 use futures::future::join_all;
 use hns_api::{SubnamespaceAnchor, anchor_states, labels};
 use hns_cluster::ingest;
@@ -20,6 +21,9 @@ pub(super) struct Child {
     /// Whether the child is being deleted, as its namespace says or, if that cannot be read, its anchor.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     terminating: bool,
+    /// Whether the settings exclude the namespace, so that it can be no child.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    excluded: bool,
     /// The state of an anchor that has no child, or does not own it.
     #[serde(skip_serializing_if = "Option::is_none")]
     anchor_state: Option<String>,
@@ -70,7 +74,13 @@ fn is_going(anchor: &SubnamespaceAnchor) -> bool {
 }
 
 /// The children and the anchors without one. A child is what its namespace says, as in `tree`, or else its anchor if that cannot be read.
-pub(super) fn children(shown: &[String], anchors: &[SubnamespaceAnchor], known: &Structure) -> Vec<Child> {
+pub(super) fn children(
+    shown: &[String],
+    anchors: &[SubnamespaceAnchor],
+    known: &Structure,
+    settings: &Settings,
+) -> Vec<Child> {
+    let is_excluded = |name: &str| settings.unmanaged(name).is_some();
     // A child can have an anchor that does not own it.
     let is_stale = |state: &str| [anchor_states::CONFLICT, anchor_states::FORBIDDEN].contains(&state);
     let is_terminating = |name: &str, owner: Option<&SubnamespaceAnchor>| match known.namespaces.get(name) {
@@ -86,7 +96,8 @@ pub(super) fn children(shown: &[String], anchors: &[SubnamespaceAnchor], known: 
             anchor.is_some() && stale.is_none()
         };
         let terminating = is_terminating(name, anchor.filter(|_| stale.is_none()));
-        Child { name: name.clone(), subnamespace, terminating, anchor_state: stale.map(str::to_owned) }
+        let (name, anchor_state) = (name.clone(), stale.map(str::to_owned));
+        Child { excluded: is_excluded(&name), name, subnamespace, terminating, anchor_state }
     });
     let only_wanted = anchors.iter().filter_map(|anchor| {
         let name = anchor.metadata.name.clone().filter(|name| !shown.contains(name))?;
@@ -94,7 +105,7 @@ pub(super) fn children(shown: &[String], anchors: &[SubnamespaceAnchor], known: 
         // The list of children may be a moment older than the anchors.
         let anchor_state = Some(state.to_owned()).filter(|it| it != anchor_states::OK);
         let terminating = is_terminating(&name, Some(anchor).filter(|_| anchor_state.is_none()));
-        Some(Child { name, subnamespace: true, terminating, anchor_state })
+        Some(Child { excluded: is_excluded(&name), name, subnamespace: true, terminating, anchor_state })
     });
     let mut children: Vec<Child> = existing.chain(only_wanted).collect();
     children.sort_by_key(Child::line);
@@ -108,8 +119,9 @@ impl Child {
             (None, true) => Some("subnamespace".to_owned()),
             (None, false) => None,
         };
+        let excluded = self.excluded.then(|| "excluded".to_owned());
         let going = self.terminating.then(|| "terminating".to_owned());
-        let words: Vec<String> = kind.into_iter().chain(going).collect();
+        let words: Vec<String> = kind.into_iter().chain(excluded).chain(going).collect();
         let words = if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) };
         format!("{}{words}", printable(&self.name))
     }
@@ -136,10 +148,11 @@ pub(super) mod tests {
         let shown = ["lost", "sub", "full", "unread", "hidden"].map(str::to_owned);
         let anchors = [anchor("sub", "Ok"), anchor("full", "Conflict"), anchor("unread", "Ok")];
         assert_eq!(undecided(&shown, &anchors), ["lost", "hidden"]);
+        let settings = Settings::new("home", ["hidden"], ".*").unwrap();
         let lines = |known: &Structure| -> Vec<String> {
-            children(&shown, &anchors, known).iter().map(Child::line).collect()
+            children(&shown, &anchors, known, &settings).iter().map(Child::line).collect()
         };
-        let rest = ["hidden", "lost", "sub (subnamespace)", "unread (subnamespace)"];
+        let rest = ["hidden (excluded)", "lost", "sub (subnamespace)", "unread (subnamespace)"];
         for (known, lost) in [(known, "lost (subnamespace)"), (Structure::default(), "lost")] {
             let wanted = ["full (Conflict subnamespace)", rest[0], lost, rest[2], rest[3]];
             assert_eq!(lines(&known), wanted);
@@ -160,7 +173,9 @@ pub(super) mod tests {
             });
         let shown = ["full", "sub", "unread", "stale"].map(str::to_owned);
         assert_eq!(undecided(&shown, &anchors), ["full", "unread", "stale", "sub", "late"]);
-        let lines: Vec<String> = children(&shown, &anchors, &known).iter().map(Child::line).collect();
+        let settings = crate::structure::settings();
+        let lines: Vec<String> =
+            children(&shown, &anchors, &known, &settings).iter().map(Child::line).collect();
         assert_eq!(
             lines,
             [

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use forest::Name;
+use hns_api::conditions::activities_halted::ANCESTOR_HALT_ACTIVITIES;
 use hns_api::{labels, names};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -55,10 +56,11 @@ async fn progress(session: &Session, name: &str, parent: Option<&str>) -> Result
     if let Ok(namespace) = session.call(api.get_metadata(name)).await {
         stays(name, &namespace.metadata)?;
     }
+    let halt_of_parent = async || Some(halt_above(session, parent?).await);
     let hierarchies = hierarchy::api(session, name);
     let object = match session.call(hierarchies.get_opt(names::HIERARCHY_CONFIGURATION)).await {
         Err(problem) if problem.is_forbidden() => {
-            return without_rights(name, halted_parent(session, parent).await, &problem);
+            return without_rights(name, halt_of_parent().await, &problem);
         }
         found => found.map_err(failed)?,
     };
@@ -71,16 +73,11 @@ async fn progress(session: &Session, name: &str, parent: Option<&str>) -> Result
     }
     if let Some(parent) = parent {
         // There is nothing to wait for. A user who may not read the parent sees the condition that follows from it.
-        let above = session
-            .call(hierarchy::api(session, parent).get_opt(names::HIERARCHY_CONFIGURATION))
-            .await
-            .ok()
-            .flatten();
-        if let Some(message) = above.as_ref().and_then(halted) {
-            return Err(parent_is_halted(name, parent, &message));
+        if let Ok(Some(halt)) = halt_above(session, parent).await {
+            return Err(parent_is_halted(name, parent, &halt));
         }
     }
-    let halted = object.as_ref().and_then(halted);
+    let halt = object.as_ref().and_then(|it| Halt::of(name, it));
     let above = match parent {
         None => Depths::new(),
         Some(parent) => match session.call(api.get_metadata(parent)).await {
@@ -88,14 +85,14 @@ async fn progress(session: &Session, name: &str, parent: Option<&str>) -> Result
             found => depths(&found.map_err(failed)?.metadata),
         },
     };
-    if let Some(message) = halted {
-        return Ok(Progress::missing(format!("{name} is halted: {message}")));
+    if let Some(halt) = halt {
+        return Ok(Progress::missing(format!("{halt}: {}", halt.message)));
     }
     let below = ListParams::default().labels(&labels::tree_label(name));
     let members = match session.list_metadata(&api, &below).await {
         Err(problem) if problem.is_forbidden() => match session.call(api.get_metadata(name)).await {
             Err(problem) if problem.is_forbidden() => {
-                return without_rights(name, halted_parent(session, parent).await, &problem);
+                return without_rights(name, halt_of_parent().await, &problem);
             }
             found => vec![found.map_err(failed)?],
         },
@@ -114,40 +111,81 @@ fn rights_missing(name: &str) -> Progress {
     Progress::missing(format!("your rights in {name}, which come from above"))
 }
 
-/// The parent, if the user may read its hierarchy, and whether it is halted.
-async fn halted_parent<'a>(session: &Session, parent: Option<&'a str>) -> Option<(&'a str, bool)> {
-    let parent = parent?;
-    let above = session.call(hierarchy::api(session, parent).get_opt(names::HIERARCHY_CONFIGURATION)).await;
-    Some((parent, above.ok()?.as_ref().and_then(halted).is_some()))
+/// A namespace that is halted, or below a halted one that the user may not read.
+#[derive(Debug)]
+struct Halt {
+    namespace: String,
+    is_below: bool,
+    message: String,
+}
+
+impl Halt {
+    /// The condition that halts the namespace of this `HierarchyConfiguration`.
+    fn of(namespace: &str, hierarchy: &DynamicObject) -> Option<Self> {
+        let mut conditions = hierarchy::conditions(hierarchy).iter();
+        let halts = conditions.find(|it| it["type"] == hns_api::conditions::ACTIVITIES_HALTED)?;
+        let is_below = halts["reason"] == ANCESTOR_HALT_ACTIVITIES;
+        let message = printable(halts["message"].as_str().unwrap_or_default()).into_owned();
+        Some(Self { namespace: namespace.to_owned(), is_below, message })
+    }
+
+    /// What the user can do.
+    fn way_out(&self) -> String {
+        format!("`kubectl hns describe {}` shows the problem.", self.namespace)
+    }
+}
+
+impl std::fmt::Display for Halt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let what = if self.is_below { "is below a halted namespace" } else { "is halted" };
+        write!(f, "{} {what}", self.namespace)
+    }
+}
+
+/// Why nothing is copied to the children of `parent`, if nothing is: the nearest namespace with a fault of its own. `Err` if the user may
+/// not read the hierarchy of the parent.
+async fn halt_above(session: &Session, parent: &str) -> Result<Option<Halt>, Problem> {
+    let read = async |name: &str| {
+        session.call(hierarchy::api(session, name).get_opt(names::HIERARCHY_CONFIGURATION)).await
+    };
+    let mut object = read(parent).await?;
+    let mut halt = object.as_ref().and_then(|it| Halt::of(parent, it));
+    let mut seen = BTreeSet::from([parent.to_owned()]);
+    while halt.as_ref().is_some_and(|it| it.is_below)
+        && let Some(above) =
+            object.as_ref().and_then(hierarchy::existing_parent).filter(|it| seen.insert(it.clone()))
+    {
+        object = read(&above).await.unwrap_or_default();
+        halt = object.as_ref().and_then(|it| Halt::of(&above, it)).or(halt);
+    }
+    Ok(halt)
 }
 
 /// The progress where the user may not read the namespace, which exists: the rights that they have in the parent arrive below it with
 /// the other copies, unless it is halted.
-fn without_rights(name: &str, above: Option<(&str, bool)>, problem: &Problem) -> Result<Progress, Failure> {
+fn without_rights(
+    name: &str,
+    above: Option<Result<Option<Halt>, Problem>>,
+    problem: &Problem,
+) -> Result<Progress, Failure> {
     let failure = || Failure::because(UNREAD, problem).where_it_exists();
     match above {
-        Some((_, false)) => Ok(rights_missing(name)),
-        Some((parent, true)) => Err(failure().with_hint(format!(
-            "Your rights in {parent} are not copied to {name}, because nothing is copied while {parent} is halted: \
-             `kubectl hns describe {parent}` shows the problem."
+        Some(Ok(None)) => Ok(rights_missing(name)),
+        Some(Ok(Some(halt))) => Err(failure().with_hint(format!(
+            "Your rights above {name} are not copied to it, because {halt}: {}",
+            halt.way_out()
         ))),
-        None => Err(failure()),
+        Some(Err(_)) | None => Err(failure()),
     }
 }
 
-/// The message of the condition that halts the namespace of this `HierarchyConfiguration`.
-fn halted(hierarchy: &DynamicObject) -> Option<String> {
-    let mut conditions = hierarchy::conditions(hierarchy).iter();
-    let halts = conditions.find(|it| it["type"] == hns_api::conditions::ACTIVITIES_HALTED)?;
-    Some(halts["message"].as_str().unwrap_or_default().to_owned())
-}
-
-fn parent_is_halted(name: &str, parent: &str, message: &str) -> Failure {
+fn parent_is_halted(name: &str, parent: &str, halt: &Halt) -> Failure {
+    let which = if halt.namespace == parent { "parent" } else { "ancestor" };
     Failure::new(format!(
-        "Error: {name} is below {parent}, but nothing is copied to it, because its parent {parent} is halted: {}",
-        printable(message)
+        "Error: {name} is below {parent}, but nothing is copied to it, because its {which} {halt}: {}",
+        halt.message
     ))
-    .with_hint(format!("`kubectl hns describe {parent}` shows the problem. When it is solved, {name} gets its copies."))
+    .with_hint(format!("{} When it is solved, {name} gets its copies.", halt.way_out()))
 }
 
 /// There is nothing to wait for: the parent can be created at any time.
@@ -232,16 +270,24 @@ mod tests {
         let text = "x is forbidden: User \"u\" cannot get resource \"x\" in the namespace \"n\"";
         let status = kube::core::Status::failure(text, "Forbidden").with_code(403);
         let problem = Problem::Refused(Box::new(status));
+        let halt = |is_below| Halt { namespace: "p".into(), is_below, message: "m".into() };
         for (above, hint) in [
-            (Some(("p", false)), None),
-            (Some(("p", true)), Some("while p is halted: `kubectl hns describe p` shows the problem.")),
+            (Some(Ok(None)), None),
+            (
+                Some(Ok(Some(halt(false)))),
+                Some("because p is halted: `kubectl hns describe p` shows the problem."),
+            ),
+            (
+                Some(Ok(Some(halt(true)))),
+                Some("because p is below a halted namespace: `kubectl hns describe p`"),
+            ),
             (None, Some("An administrator of the namespace can give it to you.")),
         ] {
             let failure = without_rights("n", above, &problem).err();
             assert!(failure.as_ref().is_none_or(|it| it.text.contains("cannot be read: x is forbidden")));
             let found = failure.and_then(|it| it.hint);
-            assert_eq!(found.is_some(), hint.is_some(), "{above:?}");
-            assert!(found.unwrap_or_default().ends_with(hint.unwrap_or_default()), "{above:?}");
+            assert_eq!(found.is_some(), hint.is_some(), "{found:?}");
+            assert!(found.as_deref().unwrap_or_default().contains(hint.unwrap_or_default()), "{found:?}");
         }
     }
 

@@ -340,7 +340,10 @@ fn row_5_nothing_moves_below_a_halted_namespace() {
             "mid?!, low:mid, child:low, p",
             update("child", "low > p"),
             vec![],
-            Denied(Forbidden, &["the ancestor \"mid\" is halted and is being deleted", "until it is gone"]),
+            Denied(
+                Forbidden,
+                &["the ancestor \"mid\" is halted and is being deleted", "until \"mid\" is gone"],
+            ),
         ),
         (
             "a halted namespace may be repaired",

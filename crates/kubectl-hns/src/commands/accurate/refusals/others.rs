@@ -102,7 +102,7 @@ fn without_others(
     let (ending, staying): (Vec<&str>, Vec<&str>) = all.iter().partition(|it| is_ending(it));
     let has_form = |it: &&str| forms.as_ref().is_none_or(|names| names.contains_key(*it));
     let (owned, labelled): (Vec<&str>, Vec<&str>) = staying.into_iter().partition(has_form);
-    let [delete, keep] = fates(forms.is_some() && !owned.is_empty(), cascades);
+    let [delete, keep] = fates(name, forms.is_some() && !owned.is_empty(), cascades);
     // They are no obstacle to a cascading deletion.
     let (ending, again) = if cascades == Some(true) {
         (Vec::new(), "")
@@ -139,15 +139,17 @@ fn without_others(
 
 /// What becomes of sub-namespaces with a `SubNamespace`, and of those by their label only, or what to do about them first. `are_owned` says
 /// whether the first are known to have one. Another change than a deletion does not ask which have one.
-fn fates(are_owned: bool, cascades: Option<bool>) -> [String; 2] {
+fn fates(name: &str, are_owned: bool, cascades: Option<bool>) -> [String; 2] {
     let elsewhere = "give them another parent: `kubectl accurate sub move NAMESPACE PARENT`; or make them roots: \
                      `kubectl accurate sub cut NAMESPACE`.";
     let Some(cascades) = cascades else { return [format!("First {elsewhere}"), String::new()] };
     if cascades {
-        let which = if are_owned { "They" } else { "Those with a SubNamespace" };
+        let which = if are_owned { "they" } else { "those with a SubNamespace" };
         return [
-            format!("{which} are deleted as well, with those below them."),
-            format!("They stay, and lose their parent. To prevent that, first {elsewhere}"),
+            format!("If {name} is deleted, {which} are deleted as well, with those below them."),
+            format!(
+                "If {name} is deleted, they stay, and lose their parent. To prevent that, first {elsewhere}"
+            ),
         ];
     }
     let which = if are_owned { "they" } else { "those with a SubNamespace" };
@@ -268,24 +270,24 @@ mod tests {
             (
                 names(&["a"]),
                 names(&["a"]),
-                "Sub-namespaces of n: a. They are deleted as well, with those below them.",
+                "Sub-namespaces of n: a. If n is deleted, they are deleted as well, with those below them.",
             ),
             (
                 names(&["a"]),
                 None,
-                "Sub-namespaces of n: a. Those with a SubNamespace are deleted as well, with those below them.",
+                "Sub-namespaces of n: a. If n is deleted, those with a SubNamespace are deleted as well, with those below them.",
             ),
             (
                 names(&["a"]),
                 names(&[]),
-                "Sub-namespaces of n by their label only: a. They stay, and lose their parent. To",
+                "Sub-namespaces of n by their label only: a. If n is deleted, they stay, and lose their parent. To",
             ),
             (ending.clone(), ending, ""),
             (names(&[]), names(&[]), ""),
             (
                 None,
                 None,
-                "You may not list namespaces, so n may have sub-namespaces that are not named here. Those with a SubNamespace are deleted as well, with those below them.",
+                "You may not list namespaces, so n may have sub-namespaces that are not named here. If n is deleted, those with a SubNamespace are deleted as well, with those below them.",
             ),
         ] {
             let found = without_others("n", [&children, &forms], &names(&[]), Some(true));

@@ -28,9 +28,16 @@ pub(super) fn stalled(
     } else if *condition.reason == *CONFLICT && **name != *parent {
         taken((parent, form), &delete, (forest, forms))
     } else if let Some(child) = child_above(forest, parent, name) {
-        format!(
-            "Make {child} a root: `kubectl accurate sub cut {child}`. The controller then creates {name} below {parent}. Or: {delete}."
-        )
+        // Namespaces that name a missing one keep it from being created.
+        let is_other =
+            |it: &Name| **it != *child && forest.accurate_upstream(it).is_some_and(|it| *it == *name);
+        if forest.names().any(is_other) {
+            format!("{delete}.")
+        } else {
+            format!(
+                "Make {child} a root: `kubectl accurate sub cut {child}`. The controller then creates {name} below {parent}. Or: {delete}."
+            )
+        }
     } else {
         format!("{delete}.")
     };
@@ -299,6 +306,13 @@ mod tests {
         let below = structure.put_into(empty.with_accurate(std::sync::Arc::default()));
         let cycle = said(&stalled("p", &form("Cycle"), (&below, &[])).unwrap());
         assert!(cycle.contains("Make q a root: `kubectl accurate sub cut q`."), "{cycle}");
+        let mut other = structure.namespaces["q"].clone();
+        other.name = "o".into();
+        structure.namespaces.insert(other.name.clone(), other);
+        let empty = Forest::unconfigured(std::sync::Arc::new(crate::structure::settings()));
+        let below = structure.put_into(empty.with_accurate(std::sync::Arc::default()));
+        let cycle = said(&stalled("p", &form("Cycle"), (&below, &[])).unwrap());
+        assert!(!cycle.contains("The controller then creates"), "{cycle}");
         let itself = said(&stalled("n", &form(CONFLICT), (&forest, &[])).unwrap());
         assert!(itself.ends_with("-n n` deletes it, and no namespace."), "{itself}");
         assert!(stalled("p", &SubNamespaceFact::default(), (&forest, &[])).is_none());
