@@ -78,7 +78,7 @@ async fn list(session: &Session, within: Option<&str>) -> Result<Vec<(Name, SubN
 }
 
 /// A `SubNamespace`, if the user may read it.
-async fn get(session: &Session, namespace: &str, name: &str) -> Option<(Name, SubNamespaceFact)> {
+pub(crate) async fn get(session: &Session, namespace: &str, name: &str) -> Option<(Name, SubNamespaceFact)> {
     let found = session.call(api(session, Some(namespace)).get_opt(name)).await;
     found.ok().flatten().map(ingest::accurate::sub_namespace)
 }

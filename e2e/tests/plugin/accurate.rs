@@ -81,6 +81,13 @@ async fn sub_namespaces_are_created_with_labels_and_deleted() {
         .await
         .fails("Error: d-root is not a sub-namespace\nIt is a root namespace.\nSub-namespaces of d-root: ");
     world.create_namespace("d-lone").await;
+    let refused = world.run("sub create d-root d-lone").await;
+    let why = "Error: namespace d-root already exists\nChoose another name. Also, SubNamespace d-lone/d-root cannot be created: ";
+    assert!(refused.code == Some(1) && refused.stderr.starts_with(why), "{refused:?}");
+    assert!(
+        refused.stderr.contains("`kubectl accurate namespace set-type d-lone root` makes it a root"),
+        "{refused:?}"
+    );
     let metadata = json!({ "name": "d-lone", "namespace": "d-root" });
     let form =
         json!({ "apiVersion": "accurate.cybozu.com/v2", "kind": "SubNamespace", "metadata": metadata });

@@ -10,6 +10,9 @@ use forest::exclusion::never;
 use forest::{EdgeKind, Forest, HopMode, Kind, Name, ObjectKey};
 use hns_api::accurate::annotations::{FROM, PROPAGATE};
 use hns_api::accurate::labels::{CREATED_BY, CREATED_BY_ACCURATE};
+use hns_api::events;
+use k8s_openapi::api::core::v1::Event;
+use kube::api::ListParams;
 use serde::Serialize;
 
 use self::chain::Chain;
@@ -17,7 +20,7 @@ use super::{describe, without_effect};
 
 use crate::commands::doctor::accurate::reason_in;
 use crate::configured_kinds;
-use crate::failure::Done;
+use crate::failure::{Done, Problem};
 use crate::format::{Format, render};
 use crate::lines::{Lines, printable};
 use crate::object_argument::ObjectArgument;
@@ -53,6 +56,9 @@ struct Explanation {
     why: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     advice: Option<String>,
+    /// Whether the controller still has to write or remove it.
+    #[serde(skip)]
+    is_pending: bool,
     /// The namespaces above, the nearest first.
     upstream: Vec<Step>,
 }
@@ -76,7 +82,16 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
     chain.read(&session.namespace).await?;
     chain.read_objects(&kind, &arguments.subject.name).await?;
     let Chain { forest, path, hidden, bound, is_in_hnc, .. } = &chain;
-    let explanation = explanation(forest, (path, hidden, bound), &kind, &arguments.subject.name);
+    let mut explanation = explanation(forest, (path, hidden, bound), &kind, &arguments.subject.name);
+    if explanation.is_pending {
+        match refusal(session, &kind, &arguments.subject.name).await {
+            Ok(message) => explanation.why.extend(message.map(|it| format!("; the last event says: {it}"))),
+            Err(problem) => terminal.note(&format!(
+                "the events in {}, which say whether a write was refused, cannot be read: {problem}",
+                session.namespace
+            )),
+        }
+    }
     match arguments.output {
         None => terminal.print(&text(&explanation, terminal.paint)),
         Some(format) => {
@@ -92,6 +107,27 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
         ));
     }
     Ok(())
+}
+
+/// The last event that says that the object could not be written or removed.
+async fn refusal(session: &Session, kind: &Kind, name: &str) -> Result<Option<String>, Problem> {
+    let about = format!(
+        "reason={},source={},involvedObject.kind={}",
+        events::CANNOT_UPDATE_OBJECT,
+        events::COMPONENT,
+        kind.kind
+    );
+    let found = session
+        .list(&session.within::<Event>(&session.namespace), &ListParams::default().fields(&about))
+        .await?;
+    Ok(last_message(&found, name))
+}
+
+/// The message of the last of these events that is about the object of this name, without the full stop.
+fn last_message(events: &[Event], name: &str) -> Option<String> {
+    let of_it = events.iter().filter(|it| it.involved_object.name.as_deref() == Some(name));
+    let last = of_it.max_by_key(|it| it.last_timestamp.as_ref().map(|it| it.0))?;
+    Some(printable(last.message.as_deref()?.trim_end_matches('.')).into_owned())
 }
 
 fn key(forest: &Forest, kind: &Kind, name: &str) -> Option<ObjectKey> {
@@ -121,6 +157,8 @@ fn explanation(
         object: if hidden.contains(name) { UNREAD.to_owned() } else { described(found(name)) },
     });
     let first = above.first().filter(|it| hidden.contains(*it));
+    let is_next = |key| matches!(next(forest, &namespace, key), Some(Next::Written | Next::Removed));
+    let is_pending = first.is_none() && key.as_ref().is_some_and(is_next);
     let (state, mut why, advice) = match first {
         Some(above) => {
             let what = forest.accurate_edge(&namespace).unwrap_or(EdgeKind::Parent).as_str();
@@ -145,6 +183,7 @@ fn explanation(
         state,
         why,
         advice,
+        is_pending,
         upstream: upstream.collect(),
     }
 }
@@ -335,9 +374,10 @@ fn below((above, named): (&Name, &str), (here, source): (There<'_>, There<'_>), 
         Next::Written if !is_here => {
             ("not there yet".to_owned(), format!("{named} has it, and asks for copies"))
         }
-        Next::Written if here.from() == Some(above) => {
-            (format!("{state}; to be replaced"), format!("it differs from the one in {named}"))
-        }
+        Next::Written if here.from() == Some(above) => (
+            format!("{state}; to be replaced"),
+            format!("it differs from the one in {}", named.trim_end_matches(',')),
+        ),
         Next::Written => (format!("{state}; to be replaced"), format!("{named} has another one")),
         Next::Removed if is_misspelled(source) => (format!("{state}; to be removed"), misspelled(named)),
         Next::Removed => (format!("{state}; to be removed"), format!("{named} does not have it as a source")),
@@ -411,7 +451,7 @@ fn own(here: There<'_>, above: &str) -> String {
 }
 
 fn text(explanation: &Explanation, paint: Paint) -> String {
-    let Explanation { namespace, resource, name, state, why, advice, upstream } = explanation;
+    let Explanation { namespace, resource, name, state, why, advice, upstream, is_pending: _ } = explanation;
     let ink = if advice.is_some() { Ink::Warning } else { Ink::Good };
     let mut text = String::new();
     text.line(format!("{resource} {} in {namespace}: {}", printable(name), paint.ink(ink, state)));

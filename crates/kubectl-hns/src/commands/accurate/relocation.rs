@@ -115,11 +115,11 @@ pub(crate) async fn graft(arguments: &Graft, session: &Session, terminal: &Termi
     let earlier = unfinished(&place, Some(to)).cloned();
     refuse_to_release(&settings, name, earlier.as_ref())?;
     let next = |place| grafted(&place, name, to);
+    // An interrupted command of Accurate may have set the parent already.
+    to_graft(session, &place, (name, to)).await?;
     let mut rights = vec![Right::namespace("update", name)];
     let exists = forms::get(session, to, name).await?.is_some();
     rights.extend((!exists).then(|| Right::of_form("create", to, "")));
-    // An interrupted command of Accurate may have set the parent already.
-    to_graft(session, &place, (name, to)).await?;
     user_rights::require(session, &rights).await?;
     if earlier.is_some() {
         finish((session, terminal), name, earlier.as_ref()).await.map_err(Failure::resumable)?;

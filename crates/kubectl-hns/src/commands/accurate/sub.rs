@@ -15,7 +15,7 @@ use kube::api::{DeleteParams, ListParams, PostParams};
 
 use super::place::{self, Mode, Place};
 use super::{failed, labels, refusals, relocation};
-use crate::failure::Done;
+use crate::failure::{Done, Problem};
 use crate::session::Session;
 use crate::{Failure, Terminal, published};
 
@@ -94,6 +94,26 @@ impl Create {
         }
     }
 
+    /// The failure of the creation, with what to do.
+    async fn refused(&self, session: &Session, problem: &Problem) -> Failure {
+        let Self { name, parent, .. } = self;
+        let failure = failed(format_args!("SubNamespace {parent}/{name} cannot be created"), problem);
+        if problem.code() == 409 {
+            let status = self.shows_status();
+            failure.with_hint(format!("If it has no namespace, its status says why: {status}."))
+        } else if problem.is_not_found() {
+            failure.with_hint(place::ALL)
+        } else {
+            let request = refusals::Request::Create(name, parent);
+            refusals::with_way(failure, session, request, &problem.to_string()).await
+        }
+    }
+
+    /// The command that shows the status of the `SubNamespace`.
+    fn shows_status(&self) -> String {
+        format!("`kubectl get subnamespaces {} -n {} -o yaml`", self.name, self.parent)
+    }
+
     /// Fails if there is a namespace of this name. A note if that is not known.
     pub(super) async fn is_new(&self, session: &Session) -> Result<Option<String>, Failure> {
         let Self { name, parent, .. } = self;
@@ -101,9 +121,18 @@ impl Create {
             Ok(None) => Ok(None),
             Ok(Some(found)) => {
                 place::stays(name, &found.metadata)?;
+                let failure = Failure::new(format!("Error: namespace {name} already exists"));
+                // Another name does not help where the parent is refused.
+                let (forms, dry_run) =
+                    (session.within(parent), PostParams { dry_run: true, ..PostParams::default() });
+                let tried = session.call(forms.create(&dry_run, &SubNamespace::new(name, self.spec()))).await;
+                if let Some(problem) = tried.err().filter(|it| it.code() != 409) {
+                    let also = Box::pin(self.refused(session, &problem)).await;
+                    let failure = failure.with_hint(format!("Choose another name. Also, {}.", also.clause()));
+                    return Err(also.hint.into_iter().fold(failure, |failure, hint| failure.and_hint(&hint)));
+                }
                 let way = relocation::way_below(session, &Place::of(&found.metadata), (name, parent)).await;
-                Err(Failure::new(format!("Error: namespace {name} already exists"))
-                    .with_hint(format!("Choose another name. {way}")))
+                Err(failure.with_hint(format!("Choose another name. {way}")))
             }
             // An administrator of the parent need not have this right.
             Err(problem) if problem.is_forbidden() => Ok(Some(format!(
@@ -260,22 +289,13 @@ pub(super) async fn by_label_only(session: &Session, name: &str) -> Failure {
 pub(crate) async fn create(arguments: &Create, session: &Session, terminal: &Terminal) -> Done {
     let Create { name, parent, .. } = arguments;
     let unknown = arguments.is_new(session).await?;
-    let status = format!("`kubectl get subnamespaces {name} -n {parent} -o yaml`");
     let form = SubNamespace::new(name, arguments.spec());
     let forms = session.within::<SubNamespace>(parent);
     if let Err(problem) = session.call(forms.create(&PostParams::default(), &form)).await {
-        let failure = failed(format_args!("SubNamespace {parent}/{name} cannot be created"), &problem);
-        return Err(if problem.code() == 409 {
-            failure.with_hint(format!("If it has no namespace, its status says why: {status}."))
-        } else if problem.is_not_found() {
-            failure.with_hint(place::ALL)
-        } else {
-            let request = refusals::Request::Create(name, parent);
-            refusals::with_way(failure, session, request, &problem.to_string()).await
-        });
+        return Err(arguments.refused(session, &problem).await);
     }
     terminal.line(&format!("SubNamespace {name} is created in {parent}"));
-    let unknown = unknown.map(|note| format!("{note}. See its status: {status}"));
+    let unknown = unknown.map(|note| format!("{note}. See its status: {}", arguments.shows_status()));
     for note in arguments.without_effect(session).await.into_iter().chain(unknown) {
         terminal.note(&note);
     }

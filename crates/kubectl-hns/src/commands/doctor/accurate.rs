@@ -6,7 +6,7 @@ mod forms;
 use std::collections::BTreeMap;
 
 use forest::accurate::why::{Frozen, frozen, idle_template};
-use forest::{EdgeKind, Forest, Name, Unmanaged};
+use forest::{EdgeKind, Forest, Name, NamespaceFact, Unmanaged};
 use hns_api::accurate::SubNamespace;
 use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE, TYPE_ROOT};
 use hns_cluster::api::Api;
@@ -44,6 +44,7 @@ pub(super) async fn check(
         stalled(parent, form, (&forest, &forms)).or_else(|| unfinished(parent, form, &forest))
     }));
     findings.extend(namespaces.iter().filter_map(|it| interrupted(it, &forms)));
+    findings.extend(namespaces.iter().filter_map(|it| typed_in_hnc(it, &forest)));
     if findings.is_empty() {
         findings.push(Finding::ok(
             SUBJECT,
@@ -129,6 +130,21 @@ fn misplaced(forest: &Forest) -> Vec<Finding> {
     reasons.into_iter().map(finding).collect()
 }
 
+/// A namespace of HNC's hierarchy that has only a type of Accurate: it is not halted, but can get no children.
+fn typed_in_hnc(namespace: &NamespaceFact, forest: &Forest) -> Option<Finding> {
+    let NamespaceFact { name, labels, .. } = namespace;
+    labels.get(TYPE).filter(|it| !it.is_empty())?;
+    let is_so =
+        forest.is_in_hnc(name) && forest.shared_settings().is_managed(name) && frozen(forest, name).is_none();
+    is_so.then(|| {
+        Finding::wrong(
+            format!("namespace {name}"),
+            format!("it is in a hierarchy of hnc.x-k8s.io and has the label {TYPE}, so each API refuses new namespaces below it"),
+            format!("Remove the type: `kubectl accurate namespace set-type {name} none`."),
+        )
+    })
+}
+
 /// The templates without effect, of namespaces that are copied to.
 fn idle(forest: &Forest) -> Vec<Finding> {
     let reached = forest.names().filter(|name| frozen(forest, name).is_none());
@@ -141,17 +157,22 @@ fn idle(forest: &Forest) -> Vec<Finding> {
 /// Why nothing is copied to this namespace of the forest, and what to do.
 pub(crate) fn reason_in(forest: &Forest, namespace: &str, why: &Frozen) -> (String, String) {
     let edge = forest.accurate_edge(namespace);
+    let has_both = idle_template(forest, namespace).is_some();
     if let Frozen::NotLeading(_, above) = why
         && let Some(excluded) = forest.shared_settings().unmanaged(above)
     {
         let what = edge.unwrap_or(EdgeKind::Parent).as_str();
+        let include = format!("Include {above} again in the settings of hns.");
         let hint = match excluded {
             Unmanaged::Own => format!("Choose another {what} for {namespace}."),
-            _ => format!("Include {above} again in the settings of hns."),
+            // The namespace cannot leave its SubNamespace there.
+            _ if forest.has_sub_namespace(above, namespace) => include,
+            _ => {
+                format!("{include} Or: {}", other_than(edge.unwrap_or(EdgeKind::Parent), namespace, has_both))
+            }
         };
         return (format!("{above}, the {what}, {excluded}"), hint);
     }
-    let has_both = idle_template(forest, namespace).is_some();
     if matches!(why, Frozen::Cycle | Frozen::NotLeading(..))
         && let Some(members) = forest.accurate_cycle(namespace)
     {
@@ -439,6 +460,19 @@ mod tests {
         let found = misplaced(&forest);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].text.starts_with("nothing is copied to h1: h1 is in a hierarchy"), "{found:?}");
+        let typed: Vec<Finding> =
+            structure.namespaces.values().filter_map(|it| typed_in_hnc(it, &forest)).collect();
+        assert_eq!(typed, []);
+        structure.namespaces.get_mut("h1").unwrap().labels = [(TYPE, TYPE_ROOT)].into_iter().collect();
+        let empty = Forest::unconfigured(std::sync::Arc::new(crate::structure::settings()));
+        let forest = structure.put_into(empty.with_accurate(std::sync::Arc::default()));
+        assert!(misplaced(&forest).is_empty());
+        let typed: Vec<Finding> =
+            structure.namespaces.values().filter_map(|it| typed_in_hnc(it, &forest)).collect();
+        assert!(
+            typed.len() == 1 && said(&typed[0]).contains("`kubectl accurate namespace set-type h1 none`"),
+            "{typed:?}"
+        );
     }
 
     #[test]
@@ -456,10 +490,19 @@ mod tests {
         let empty = Forest::unconfigured(std::sync::Arc::new(settings));
         let forest = structure.put_into(empty.with_accurate(std::sync::Arc::default()));
         let excluded = "is excluded by excludedNamespaces in the settings of hns";
-        let include = "Include out again in the settings of hns.";
         for (name, why, hint) in [
-            ("s", format!("out, the parent, {excluded}"), include),
-            ("i", format!("out, the template, {excluded}"), include),
+            (
+                "s",
+                format!("out, the parent, {excluded}"),
+                "Include out again in the settings of hns. Or: Give s another parent: `kubectl accurate sub move s PARENT`; or make it a root: \
+                 `kubectl accurate sub cut s`.",
+            ),
+            (
+                "i",
+                format!("out, the template, {excluded}"),
+                "Include out again in the settings of hns. Or: Give i another template: `kubectl accurate template set i TEMPLATE`; or remove \
+                 it: `kubectl accurate template unset i`.",
+            ),
             (
                 "o",
                 "home, the parent, is excluded, because hns runs in it".to_owned(),

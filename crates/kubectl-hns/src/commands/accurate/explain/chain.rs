@@ -21,11 +21,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::ListParams;
 
 use super::super::place::{self, Place};
-use crate::Failure;
 use crate::commands::hierarchy;
 use crate::failure::Problem;
 use crate::lines::printable;
 use crate::session::Session;
+use crate::{Failure, accurate_trees};
 
 /// A namespace and those above it.
 pub(super) struct Chain<'a> {
@@ -75,7 +75,11 @@ impl Chain<'_> {
         with_children(&mut facts, &mut hierarchies);
         self.forest.apply(Fact::Namespaces(facts.clone()));
         self.forest.apply(Fact::Hnc(hnc::Fact::Hierarchies(hierarchies)));
-        self.forest.apply(AccurateFact::SubNamespaces(Vec::new()));
+        let form = match self.path.get(1) {
+            Some(above) => accurate_trees::get(self.session, above, start).await,
+            None => None,
+        };
+        self.forest.apply(AccurateFact::SubNamespaces(form.into_iter().collect()));
         if let Some(Frozen::NotLeading(kind, above)) = frozen(&self.forest, start) {
             facts.extend(self.dependent(kind, &above).await);
             self.forest.apply(Fact::Namespaces(facts));

@@ -335,9 +335,9 @@ fn a_copy_that_was_made_once_follows_nothing() {
         ("sub", &create, &made("root"), once("root")),
         ("sub", &create, &made("web"), has_one.to_owned()),
         ("sub", &create, &[(FROM, "root")], has_one.to_owned()),
-        ("sub", &update, &[(FROM, "root")], "it differs from the one in root, its parent,".to_owned()),
+        ("sub", &update, &[(FROM, "root")], "it differs from the one in root, its parent".to_owned()),
         ("sub", &update, &made("web"), format!("{}; the one in root is not copied", once("web"))),
-        ("sub", &update, &made("root"), "it differs from the one in root, its parent,".to_owned()),
+        ("sub", &update, &made("root"), "it differs from the one in root, its parent".to_owned()),
         ("root", &made("web"), &[], once("web")),
     ] {
         assert_eq!(why(namespace, [("root", root), ("sub", sub)]), wanted, "{root:?} {sub:?}");
@@ -371,4 +371,22 @@ fn a_misspelled_annotation_is_named_wherever_it_is() {
     ] {
         assert_eq!(why(namespace, [("root", root), ("sub", sub)]), wanted, "{root:?} {sub:?}");
     }
+}
+
+#[test]
+fn the_last_event_about_an_object_counts() {
+    let event = |name: &str, at: &str, message: &str| -> Event {
+        serde_json::from_value(json!({
+            "metadata": {}, "message": message, "lastTimestamp": at, "involvedObject": { "name": name }
+        }))
+        .unwrap()
+    };
+    let events = [
+        event("a", "2026-01-01T00:00:00Z", "early."),
+        event("a", "2026-01-01T00:02:00Z", "late."),
+        event("a", "2026-01-01T00:01:00Z", "between."),
+        event("b", "2026-01-01T00:03:00Z", "another."),
+    ];
+    assert_eq!(last_message(&events, "a").as_deref(), Some("late"));
+    assert_eq!(last_message(&events, "c"), None);
 }
