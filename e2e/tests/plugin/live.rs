@@ -33,8 +33,8 @@ async fn a_subnamespace_is_made_shown_and_deleted() {
     );
     let fixed = live.hns("set cd-team --root").await;
     let hint = "cd-team is a subnamespace of cd-org. `kubectl hns move cd-team --to PARENT` moves it below another parent; \
-                `kubectl hns convert cd-team --to full` makes it a full namespace, whose parent can be set. Both need the right to \
-                update the namespace, and `update` on hierarchyconfigurations: in cd-team to move it, in cd-org to convert it.";
+                `kubectl hns convert cd-team --to full` makes it a full namespace, whose parent can be set. Each says which rights \
+                it needs, if you lack one.";
     assert!(fixed.code == Some(1) && fixed.stderr.contains(hint), "{fixed:?}");
     let planned = live.hns("plan set cd-team --root").await;
     assert!(planned.code == Some(1) && planned.stderr.contains(hint), "{planned:?}");

@@ -326,9 +326,10 @@ async fn delete_type(
     session: &Session,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
-    let target = Target::find(session, &arguments.group, &arguments.resource).await?;
     let object = kinds::read(session).await?;
     let before = entries(&object);
+    let target =
+        Target::find(session, &arguments.group, &arguments.resource).await?.among_entries(&before)?;
     let after = target.remove(before.clone());
     let full_name = target.full_name();
     if after.len() == before.len() {

@@ -1,5 +1,6 @@
 //! Edits of the `HNCConfiguration`: adds, changes and removes entries.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use clap::{Args, ValueEnum};
@@ -111,6 +112,29 @@ impl Target {
         let group = if group.is_empty() { &typed.group } else { group };
         let (group, resource) = name_in_api(&served, group, &typed.resource);
         Ok(Self { group, resource, served })
+    }
+
+    /// The resource with the group of the only entry for it, if the API server does not serve it any more and the user named no group.
+    ///
+    /// # Errors
+    /// Several groups have such an entry.
+    pub(super) fn among_entries(self, entries: &[Value]) -> Result<Self, Failure> {
+        let is_known = !self.group.is_empty() || entries.iter().any(|it| self.is_meant_by(it));
+        if is_known || self.is_served().is_ok() {
+            return Ok(self);
+        }
+        let named = entries.iter().filter(|it| it["resource"] == *self.resource);
+        let groups: BTreeSet<&str> = named.filter_map(|it| it["group"].as_str()).collect();
+        let mut groups = groups.into_iter();
+        match (groups.next(), groups.next()) {
+            (Some(_), Some(_)) => {
+                let text = format!("Error: there is configuration for {} of several groups", self.resource);
+                Err(Failure::new(text)
+                    .with_hint("Name the group with --group; `kubectl hns config describe` shows them."))
+            }
+            (Some(group), None) => Ok(Self { group: group.to_owned(), ..self }),
+            _ => Ok(self),
+        }
     }
 
     /// `jobs.batch`.
@@ -447,6 +471,22 @@ mod tests {
             let result = Target::among(served, "", "nonsense").unwrap().set(entries, Mode::Ignore, false);
             let wanted = (!is_possible).then_some("Error: the API server serves no resource nonsense");
             assert_eq!(result.err().map(|it| it.text).as_deref(), wanted);
+        }
+    }
+
+    #[test]
+    fn the_group_of_a_resource_that_is_gone_is_that_of_its_entry() {
+        let entry = |group: &str| json!({ "group": group, "resource": "gadgets" });
+        for (typed, group, entries, wanted) in [
+            ("gadgets", "", vec![], Some("gadgets")),
+            ("gadgets", "", vec![entry("a.io")], Some("gadgets.a.io")),
+            ("gadgets", "b.io", vec![entry("a.io")], Some("gadgets.b.io")),
+            ("gadgets", "", vec![entry("a.io"), entry("b.io")], None),
+            ("gadgets", "", vec![json!({ "resource": "gadgets" }), entry("b.io")], Some("gadgets")),
+            ("jobs", "", vec![json!({ "group": "a.io", "resource": "jobs" })], Some("jobs.batch")),
+        ] {
+            let found = target(group, typed).among_entries(&entries);
+            assert_eq!(found.ok().map(|it| it.full_name()).as_deref(), wanted, "{typed} {group}");
         }
     }
 

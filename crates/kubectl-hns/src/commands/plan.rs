@@ -232,7 +232,9 @@ pub(super) async fn set_resource(
 }
 
 async fn delete_type(arguments: &kinds::DeleteType, session: &Session) -> Result<Planned, Failure> {
+    let present = kinds::entries(&kinds::read(session).await?);
     let target = kinds::Target::find(session, &arguments.group, &arguments.resource).await?;
+    let target = target.among_entries(&present)?;
     let (mut change, result) = configure(session, &target, |present| Ok(target.remove(present))).await?;
     if result.decisions.is_empty() {
         change = vec![format!("There is no configuration for {}", target.full_name())];

@@ -219,8 +219,8 @@ pub(super) async fn other_way(session: &Session, name: &str) -> Option<String> {
 fn is_subnamespace(name: &str, parent: &str, settings: &Settings) -> Option<String> {
     let hint = format!(
         "{name} is a subnamespace of {parent}. `kubectl hns move {name} --to PARENT` moves it below another parent; \
-         `kubectl hns convert {name} --to full` makes it a full namespace, whose parent can be set. Both need the right to update \
-         the namespace, and `update` on hierarchyconfigurations: in {name} to move it, in {parent} to convert it."
+         `kubectl hns convert {name} --to full` makes it a full namespace, whose parent can be set. Each says which rights it needs, \
+         if you lack one."
     );
     settings.is_managed(name).then_some(hint)
 }

@@ -165,7 +165,7 @@ async fn a_plan_writes_nothing_and_refuses_as_the_verb_does() {
         ),
         (
             "sub create pw-sub pw-gone",
-            "Error: namespace pw-sub already exists\nChoose another name. It cannot be made a sub-namespace of pw-gone: ",
+            "Error: namespace pw-sub already exists\nChoose another name. Also, SubNamespace pw-gone/pw-sub cannot be created: ",
         ),
         ("sub delete pw-n", "Error: pw-n is not a sub-namespace\n"),
         ("sub move pw-n pw-root", "Error: pw-n is not a sub-namespace\n"),

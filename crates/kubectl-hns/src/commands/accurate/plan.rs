@@ -288,7 +288,7 @@ async fn cut(arguments: &relocation::Cut, session: &Session) -> Result<Change, F
     Ok(change)
 }
 
-/// The namespaces that stay below deleted ones, as notes that say why. Below a namespace that is `unread` this is not known.
+/// The namespaces that stay below deleted ones or lose their template, as notes that say why. Below a namespace that is `unread` this is not known.
 pub(in crate::commands) fn orphaned(
     forest: &Forest,
     outcome: &Outcome,
@@ -297,12 +297,12 @@ pub(in crate::commands) fn orphaned(
     let is_gone = |state: Option<&NamespaceState>| state.is_none_or(|it| it.terminating);
     let changes = outcome.namespaces.iter();
     let gone: BTreeSet<&Name> = changes.filter(|it| is_gone(it.after.as_ref())).map(|it| &it.name).collect();
-    let parent =
-        |name: &Name| forest.accurate_parent(name).filter(|it| gone.contains(it) && !unread.contains(*it));
+    let above =
+        |name: &Name| forest.accurate_upstream(name).filter(|it| gone.contains(it) && !unread.contains(*it));
     let exists = |name: &Name| forest.namespace_version(name).is_some() && !forest.is_terminating(name);
     let staying = forest.names().filter(|it| exists(it) && !gone.contains(it));
-    let orphans = staying.filter_map(|name| Some((name, parent(name)?)));
-    let orphans = orphans.map(|(name, parent)| stays(forest, (parent, name)));
+    let orphans = staying.filter_map(|name| Some((name, above(name)?)));
+    let orphans = orphans.map(|(name, above)| stays(forest, (above, name)));
     let forms = outcome.sub_namespaces.iter().filter(|it| it.after.is_none() && gone.contains(&it.parent));
     orphans.chain(forms.filter_map(|it| excluded(forest, (&it.parent, &it.child)))).collect()
 }
@@ -317,8 +317,14 @@ fn excluded(forest: &Forest, (parent, name): (&Name, &Name)) -> Option<String> {
     ))
 }
 
-/// Why a namespace stays below a deleted parent.
+/// Why a namespace stays without its parent or template, which is deleted.
 fn stays(forest: &Forest, (parent, name): (&Name, &Name)) -> String {
+    if forest.accurate_edge(name) == Some(EdgeKind::Template) {
+        return format!(
+            "nothing would be copied to {name} any more: its template {parent} would be missing; first set another one (`kubectl accurate \
+             template set {name} TEMPLATE`), or remove it (`kubectl accurate template unset {name}`)"
+        );
+    }
     if let Some(why) = forest.shared_settings().unmanaged(parent) {
         return format!(
             "{parent} {why}, so {name} stays below the missing parent {parent}; first include {parent} again in the settings of hns"
@@ -381,7 +387,7 @@ mod tests {
     use forest::accurate::{Fact, Settings, SubNamespaceFact};
     use forest::preview::Preview;
     use forest::rules::User;
-    use hns_api::accurate::labels::{PARENT, TYPE};
+    use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE};
 
     use super::*;
     use crate::structure;
@@ -430,12 +436,13 @@ mod tests {
     #[test]
     fn why_a_namespace_stays_below_a_deleted_parent_is_said() {
         let settings = Arc::new(forest::Settings::new("home", ["out"], ".*").unwrap());
-        for (parent, wanted) in [
-            ("p", "n has no SubNamespace, so it stays below the missing parent p;"),
-            ("out", "out is excluded by excludedNamespaces in the settings of hns, so n stays below"),
+        for (key, parent, wanted) in [
+            (PARENT, "p", "n has no SubNamespace, so it stays below the missing parent p;"),
+            (PARENT, "out", "out is excluded by excludedNamespaces in the settings of hns, so n stays below"),
+            (TEMPLATE, "out", "nothing would be copied to n any more: its template out would be missing;"),
         ] {
             let mut structure = sketch(&["p", "out", "n"]);
-            let labels = [(PARENT, parent)].into_iter().collect();
+            let labels = [(key, parent)].into_iter().collect();
             structure.namespaces.get_mut("n").unwrap().labels = labels;
             let forest =
                 structure.put_into(Forest::unconfigured(settings.clone()).with_accurate(Arc::default()));

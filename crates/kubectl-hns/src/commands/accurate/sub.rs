@@ -280,9 +280,16 @@ pub(super) fn has_begun(parent: &str, form: &ObjectMeta) -> Option<String> {
 
 /// The failure of a deletion where there is no `SubNamespace`.
 pub(super) async fn by_label_only(session: &Session, name: &str) -> Failure {
-    let is = format!("{name} is a sub-namespace by its label only");
-    let failure = Failure::new(format!("Error: there is no SubNamespace of {name} in its parent"))
-        .with_hint(way_to_delete(session, &is, name).await);
+    let way = match published::settings(session).await.0.unmanaged(name) {
+        // No webhook judges the deletion, and the controller deletes nothing with it.
+        Some(why) => format!(
+            "{name} {why}: `kubectl delete namespace {name}` deletes it, and nothing below it. Namespaces that name it as their parent or \
+             template would stay without it; to prevent that, first include {name} again in the settings of hns."
+        ),
+        None => way_to_delete(session, &format!("{name} is a sub-namespace by its label only"), name).await,
+    };
+    let failure =
+        Failure::new(format!("Error: there is no SubNamespace of {name} in its parent")).with_hint(way);
     Box::pin(with_forms(failure, session, name, true)).await
 }
 
