@@ -308,7 +308,10 @@ impl<'a> ClusterPreview<'a> {
         };
         notes.extend(moved.iter().filter_map(over));
         let created = |intent: &Intent| match intent {
-            Intent::CreateAnchor { child, .. } => limited(child, &preview.forest().quotas_over(child)),
+            // That of a namespace that exists is one of those that moved.
+            Intent::CreateAnchor { child, .. } if !moved.iter().any(|(name, _)| *name == child) => {
+                limited(child, &preview.forest().quotas_over(child))
+            }
             _ => None,
         };
         notes.extend(intents.iter().filter_map(created));

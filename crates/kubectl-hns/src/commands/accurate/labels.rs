@@ -6,6 +6,7 @@ use hns_api::accurate::labels::{TYPE_ROOT, TYPE_TEMPLATE};
 
 use super::place::{self, Mode, Place};
 use super::refusals::{self, Request};
+use super::relocation;
 use crate::failure::Done;
 use crate::session::Session;
 use crate::{Failure, Terminal, published};
@@ -49,7 +50,7 @@ pub(crate) async fn set_type(arguments: &SetType, session: &Session, terminal: &
         refuse_excluded(session, namespace).await?;
     }
     let done = set(session, namespace, |place| Place { kind: kind.map(str::to_owned), ..place }).await;
-    let changes = refusals::explained(done, session, Request::Own(namespace)).await?;
+    let (changes, _) = refusals::explained(done, session, Request::Own(namespace)).await?;
     terminal.line(if changes { "success" } else { "nothing to do" });
     Ok(())
 }
@@ -58,8 +59,12 @@ pub(crate) async fn set_template(arguments: &SetTemplate, session: &Session, ter
     let SetTemplate { namespace, template } = arguments;
     refuse_excluded(session, namespace).await?;
     let done = set(session, namespace, |place| Place { template: Some(template.clone()), ..place }).await;
-    refusals::explained(done, session, Request::Below(EdgeKind::Template, namespace, template)).await?;
+    let request = Request::Below(EdgeKind::Template, namespace, template);
+    let (_, lost) = refusals::explained(done, session, request).await?;
     terminal.line(&format!("set {template} as a template of {namespace}"));
+    if let Some(warning) = lost {
+        terminal.warn(&warning);
+    }
     Ok(())
 }
 
@@ -70,8 +75,12 @@ pub(crate) async fn unset_template(
 ) -> Done {
     let namespace = &arguments.namespace;
     let done = set(session, namespace, |place| Place { template: None, ..place }).await;
-    if refusals::explained(done, session, Request::Own(namespace)).await? {
+    let (changes, lost) = refusals::explained(done, session, Request::Own(namespace)).await?;
+    if changes {
         terminal.line(&format!("unset template for {namespace}"));
+    }
+    if let Some(warning) = lost {
+        terminal.warn(&warning);
     }
     Ok(())
 }
@@ -104,9 +113,18 @@ pub(super) fn refuse_unmanaged(settings: &Settings, namespace: &str) -> Done {
     }
 }
 
-/// Returns whether this changed anything.
-async fn set(session: &Session, namespace: &str, next: impl Fn(Place) -> Place) -> Result<bool, Failure> {
-    place::change(session, namespace, Mode::Store, |place| Ok(next(place))).await
+/// Returns whether this changed anything, and a warning of the rights that the user loses.
+async fn set(
+    session: &Session,
+    namespace: &str,
+    next: impl Fn(Place) -> Place,
+) -> Result<(bool, Option<String>), Failure> {
+    let lost = match place::read(session, namespace).await {
+        Ok(place) => relocation::lost(session, namespace, (&place, &next(place.clone()))).await,
+        // The change says why.
+        Err(_) => None,
+    };
+    Ok((place::change(session, namespace, Mode::Store, |place| Ok(next(place))).await?, lost))
 }
 
 /// The value of the label for a type; `None` for no label.

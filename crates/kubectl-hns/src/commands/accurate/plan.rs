@@ -253,6 +253,7 @@ async fn graft(arguments: &relocation::Graft, session: &Session) -> Result<Chang
     Ok(Change {
         namespaces: vec![name.clone(), to.clone()],
         lines: vec![line],
+        lost: relocation::lost(session, name, (&place, &next)).await,
         intents: labels.into_iter().chain(form).chain(earlier).collect(),
         ..Change::default()
     })
@@ -355,7 +356,14 @@ async fn set(
     // What comes from the new template.
     let others = next.template.clone().filter(|it| it != name);
     let namespaces = std::iter::once(name.to_owned()).chain(others).collect();
-    Ok(Change { namespaces, lines: vec![line], intents: intent.into_iter().collect(), ..Change::default() })
+    let lost = relocation::lost(session, name, (&place, &next)).await;
+    Ok(Change {
+        namespaces,
+        lines: vec![line],
+        lost,
+        intents: intent.into_iter().collect(),
+        ..Change::default()
+    })
 }
 
 /// The change of the labels of a namespace; `None` if none changes.

@@ -116,7 +116,7 @@ pub(crate) async fn graft(arguments: &Graft, session: &Session, terminal: &Termi
     refuse_to_release(&settings, name, earlier.as_ref())?;
     let next = |place| grafted(&place, name, to);
     // An interrupted command of Accurate may have set the parent already.
-    to_graft(session, &place, (name, to)).await?;
+    let wanted = to_graft(session, &place, (name, to)).await?;
     let mut rights = vec![Right::namespace("update", name)];
     let exists = forms::get(session, to, name).await?.is_some();
     rights.extend((!exists).then(|| Right::of_form("create", to, "")));
@@ -126,6 +126,7 @@ pub(crate) async fn graft(arguments: &Graft, session: &Session, terminal: &Termi
     }
     let tried = place::change(session, name, Mode::DryRun, next).await;
     refusals::explained(tried, session, Request::Below(EdgeKind::Parent, name, to)).await?;
+    let lost = lost(session, name, (&place, &wanted)).await;
     let is_new = forms::ensure((session, terminal), to, name, &SubNamespaceSpec::default()).await?;
     let changes = place::change(session, name, Mode::Store, next).await.map_err(Failure::resumable)?;
     terminal.line(&if changes || is_new || earlier.is_some() {
@@ -133,6 +134,9 @@ pub(crate) async fn graft(arguments: &Graft, session: &Session, terminal: &Termi
     } else {
         already(name, to)
     });
+    if let Some(warning) = lost {
+        terminal.warn(&warning);
+    }
     if PERMANENT.contains(&&**name) {
         terminal.note(&format!(
             "Kubernetes never deletes namespace {name}, so SubNamespace {to}/{name} cannot be deleted; `kubectl accurate sub cut {name}` \
@@ -250,6 +254,12 @@ fn way((verb, name, to): (&str, &str, &str), refused: Option<&Failure>) -> Strin
             format!("It cannot be made a sub-namespace of {to}: {}.", failure.clause())
         }
     }
+}
+
+/// A warning of the rights that the user loses in the namespace if its parent or template changes so.
+pub(super) async fn lost(session: &Session, name: &str, (old, new): (&Place, &Place)) -> Option<String> {
+    let ((from, _), to) = (old.upstream()?, new.upstream().map(|it| it.0));
+    if to == Some(from) { None } else { user_rights::lost_in_accurate(session, name, (from, to)).await }
 }
 
 /// The failure of a cut of what is no sub-namespace.

@@ -195,7 +195,7 @@ impl Delete {
         let hint = match place.kind.as_deref() {
             Some(TYPE_ROOT) => way_to_delete(session, "It is a root namespace", name).await,
             Some(TYPE_TEMPLATE) => way_to_delete(session, "It is a template", name).await,
-            _ => "`kubectl accurate list` shows the sub-namespaces of all roots.".to_owned(),
+            _ => way_to_delete(session, "It has no parent", name).await,
         };
         let failure = super::no_sub_namespace(name, &place, Some(&hint));
         Err(Box::pin(with_forms(failure, session, name, true)).await)

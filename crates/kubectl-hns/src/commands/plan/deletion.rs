@@ -72,7 +72,9 @@ pub(super) async fn plan(arguments: &Delete, session: &Session) -> Result<Planne
         let change = vec![format!("The namespace {name} is being deleted already")];
         return Ok((change, cluster_preview.try_all(&[]).await?));
     }
-    is_in(named, forest, name)?;
+    if structure.namespaces.contains_key(name) {
+        is_in(named, forest, name)?;
+    }
     let holder = holder(&cluster_preview, named, name);
     let stays =
         holder.as_deref().and_then(|parent| delete::stays((parent, name), structure, forest.settings()));
@@ -153,16 +155,17 @@ fn below_accurate(forest: &Forest, name: &str) -> Option<String> {
     forest.has_sub_namespace(parent, name).then(|| delete::of_accurate((parent, name), forest.settings()))
 }
 
-/// Fails as `delete` does if the namespace that was named with -n is not the parent of this subnamespace.
+/// Fails as `delete` does if there is no anchor of the namespace in the one that was named with -n.
 fn is_in(named: Option<&str>, forest: &Forest, name: &str) -> Result<(), Failure> {
+    let Some(named) = named.filter(|it| !forest.has_anchor(it, name)) else { return Ok(()) };
     let parent = forest.parent(name).filter(|_| forest.is_subnamespace(name));
-    match (named, parent) {
-        (Some(named), Some(parent)) if **parent != *named && !forest.has_anchor(named, name) => {
-            let text = format!("Error: {name} has no subnamespace anchor in {named}");
-            Err(Failure::new(text).with_hint(delete::of_another(name, parent)))
-        }
-        _ => Ok(()),
-    }
+    let failure = Failure::new(format!("Error: {name} has no subnamespace anchor in {named}"));
+    Err(match parent.filter(|it| ***it != *named) {
+        Some(parent) => failure.with_hint(delete::of_another(name, parent)),
+        None => failure.with_hint(format!(
+            "Without -n, the plan shows the effects of `kubectl delete namespace {name}`."
+        )),
+    })
 }
 
 #[cfg(test)]
@@ -192,12 +195,17 @@ mod tests {
 
     #[test]
     fn another_namespace_than_the_parent_is_not_taken() {
-        let forest = sketch(&["p", "[s] n < p", "full < p", "other"]).forest();
+        let mut structure = sketch(&["p", "[s] n < p", "[s] lost < p", "full < p", "other"]);
+        let anchor = AnchorFact { name: "n".into(), ..AnchorFact::default() };
+        structure.anchors = vec![("p".into(), anchor)];
+        let forest = structure.forest();
         for (named, name, fails) in [
             (Some("other"), "n", true),
             (Some("p"), "n", false),
             (None, "n", false),
-            (Some("other"), "full", false),
+            (Some("other"), "full", true),
+            (None, "full", false),
+            (Some("p"), "lost", true),
         ] {
             assert_eq!(is_in(named, &forest, name).is_err(), fails, "{named:?} {name}");
         }
