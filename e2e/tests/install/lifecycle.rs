@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use hns_api::names::webhooks::COPIES;
+use hns_e2e::programs::Kubernetes;
 use hns_e2e::{Cluster, Deployed, Steps, eventually};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
@@ -62,10 +63,12 @@ async fn secrets_are_propagated(cluster: &Cluster) {
     })
     .await
     .unwrap();
-    // Until the policies are enforced for the kind, the webhook judges copies, too.
+    // Until the policies are enforced, the webhook judges copies, too, and changes new namespaces.
+    let mutates = !Kubernetes::wanted().unwrap().has_mutating_policies();
     eventually("registrations and policies know of secrets", PATIENCE, async || {
         let owned = owned(cluster).await;
-        let is_enforced = owned["validating"].get(COPIES).is_none();
+        let is_enforced = owned["validating"].get(COPIES).is_none()
+            && (mutates || owned["mutating"].as_object().is_some_and(serde_json::Map::is_empty));
         if is_enforced && is_whole(&owned, "secrets") { Ok(()) } else { Err(owned.to_string()) }
     })
     .await
