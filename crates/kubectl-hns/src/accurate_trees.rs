@@ -45,8 +45,11 @@ pub(crate) async fn note_on_some(
     mut namespaces: impl Iterator<Item = &NamespaceFact>,
     command: &str,
 ) -> Option<String> {
-    let labelled = namespaces.find(|it| is_labelled(|key| it.labels.get(key)))?;
-    is_in(session, &labelled.name, |key| labelled.labels.get(key)).await.then(|| {
+    let is_labelled = |it: &&NamespaceFact| is_labelled(|key| it.labels.get(key));
+    let first = namespaces.find(is_labelled)?;
+    let settings = published::settings_beside_accurate(session).await?;
+    let mut labelled = std::iter::once(first).chain(namespaces.filter(is_labelled));
+    labelled.any(|it| settings.is_managed(&it.name)).then(|| {
         format!(
             "some of these namespaces are in a hierarchy of Accurate, which is not shown here: see `kubectl {command}`"
         )
@@ -59,11 +62,8 @@ pub(crate) async fn is_in<'a>(
     namespace: &str,
     label: impl Fn(&str) -> Option<&'a str>,
 ) -> bool {
-    if !is_labelled(label) {
-        return false;
-    }
-    let (settings, rules, _) = published::both_settings(session).await;
-    rules.is_some() && settings.is_managed(namespace)
+    is_labelled(label)
+        && published::settings_beside_accurate(session).await.is_some_and(|it| it.is_managed(namespace))
 }
 
 /// Whether labels say so.

@@ -26,6 +26,12 @@ pub(crate) async fn both_settings(
     (settings, read.ok().flatten().and_then(|data| rules(&data)), note)
 }
 
+/// The settings that exclude namespaces, where hns serves Accurate's API. They do not apply to Accurate itself.
+pub(crate) async fn settings_beside_accurate(session: &Session) -> Option<Settings> {
+    let (settings, rules, _) = both_settings(session).await;
+    rules.map(|_| settings)
+}
+
 /// An empty forest with these settings, in which Accurate's API is enabled where it is in the installation.
 pub(crate) async fn forest(session: &Session, settings: Settings) -> Forest {
     empty(settings, accurate(session).await.unwrap_or_default())

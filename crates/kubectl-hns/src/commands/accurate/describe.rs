@@ -20,7 +20,7 @@ use kube::api::{DynamicObject, ListParams};
 
 use super::explain::NO_COPY;
 use super::place::{self, Place};
-use super::{ENABLE, failed, labels, note_on_place, without_effect};
+use super::{ENABLE, failed, note_on_place, without_effect};
 use crate::failure::{Done, Problem};
 use crate::lines::{Lines, printable};
 use crate::session::Session;
@@ -72,7 +72,9 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
     }
     let above = Above::read(session, (name, &place)).await;
     let is_above = count.is_some_and(|(_, count)| count.is_some_and(|it| it > 0));
-    for note in notes(name, &place, labels::settings(session).await.as_ref(), (above, is_above)) {
+    for note in
+        notes(name, &place, published::settings_beside_accurate(session).await.as_ref(), (above, is_above))
+    {
         terminal.note(&note);
     }
     let (watches, is_hns) = watches((session, terminal), arguments).await?;

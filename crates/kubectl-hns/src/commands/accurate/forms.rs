@@ -8,7 +8,7 @@ use kube::api::{DeleteParams, PostParams, Preconditions};
 use tokio::time::{Instant, sleep};
 
 use super::{UNSERVED, describe, failed};
-use crate::failure::Done;
+use crate::failure::{Done, Problem};
 use crate::session::Session;
 use crate::wait::patiently;
 use crate::{Failure, Terminal};
@@ -47,13 +47,16 @@ pub(super) async fn try_to_create(session: &Session, parent: &str, name: &str) -
     if get(session, parent, name).await?.is_some() {
         return Ok(());
     }
-    let params = PostParams { dry_run: true, ..PostParams::default() };
     let wanted = SubNamespace::new(name, SubNamespaceSpec::default());
-    match session.call(session.within::<SubNamespace>(parent).create(&params, &wanted)).await {
-        // One that is being deleted is waited for.
-        Err(problem) if problem.code() != 409 => {
-            Err(failed(format_args!("SubNamespace {parent}/{name} cannot be created"), &problem))
-        }
+    let tried = dry_run(session, parent, &wanted).await;
+    tried.map_err(|problem| failed(format_args!("SubNamespace {parent}/{name} cannot be created"), &problem))
+}
+
+/// Why it would not be created now, if so. One that exists is no reason: if it is being deleted, it is waited for.
+pub(super) async fn dry_run(session: &Session, parent: &str, wanted: &SubNamespace) -> Result<(), Problem> {
+    let params = PostParams { dry_run: true, ..PostParams::default() };
+    match session.call(session.within::<SubNamespace>(parent).create(&params, wanted)).await {
+        Err(problem) if problem.code() != 409 => Err(problem),
         _ => Ok(()),
     }
 }

@@ -90,12 +90,6 @@ pub(super) async fn excluded(session: &Session, namespace: &str) -> Option<Unman
     published::settings(session).await.0.unmanaged(namespace)
 }
 
-/// The settings that exclude namespaces, where hns serves Accurate's API. They do not apply to Accurate itself.
-pub(super) async fn settings(session: &Session) -> Option<Settings> {
-    let (settings, rules, _) = published::both_settings(session).await;
-    rules.map(|_| settings)
-}
-
 pub(super) fn in_no_hierarchy(namespace: &str, why: &Unmanaged) -> String {
     format!("namespace {namespace} {why}, so it is in no hierarchy")
 }

@@ -9,11 +9,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::ListParams;
 
 use super::place::Place;
-use super::{failed, labels, note_on_place};
+use super::{failed, note_on_place};
 use crate::commands::tree::{Form, drawn};
 use crate::failure::Done;
 use crate::lines::{self, Lines};
 use crate::picture::Node;
+use crate::published;
 use crate::session::Session;
 use crate::{Failure, Terminal};
 
@@ -42,7 +43,7 @@ pub(super) async fn run(arguments: &Arguments, edges: Edges, session: &Session, 
     let listed = listed.map_err(|problem| failed("namespaces cannot be listed", &problem))?;
     let namespaces: Vec<ObjectMeta> = listed.into_iter().map(|it| it.metadata).collect();
     let mut trees = trees(&namespaces, edges, arguments.root.as_deref())?;
-    let settings = labels::settings(session).await;
+    let settings = published::settings_beside_accurate(session).await;
     if let Some(settings) = &settings {
         for tree in &mut trees {
             tree.exclude(settings);

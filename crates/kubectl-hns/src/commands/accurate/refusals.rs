@@ -11,10 +11,10 @@ use hns_api::accurate::labels::{TYPE_ROOT, TYPE_TEMPLATE};
 
 use self::others::before_change;
 pub(in crate::commands) use self::others::{before_deletion, cascades, despite_children};
-use super::labels;
 use super::place::{self, Mode, Place};
 use crate::Failure;
 use crate::commands::doctor::accurate::reason;
+use crate::published;
 use crate::session::Session;
 
 /// The reason of a refusal to delete a namespace that others name as their parent or their template.
@@ -89,7 +89,7 @@ pub(super) async fn with_way(
             let mut place = place::read(session, &above).await.unwrap_or_default();
             let is_marked = place.is_in_hnc;
             place.look_into_hnc(session, &above).await;
-            let settings = labels::settings(session).await;
+            let settings = published::settings_beside_accurate(session).await;
             let excluded = settings.and_then(|it| it.unmanaged(&above));
             let (hint, new_type) = unfit((request, kind), &above, (&place, is_marked), excluded.as_ref());
             let Some(new_type) = new_type else { return failure.with_hint(hint) };

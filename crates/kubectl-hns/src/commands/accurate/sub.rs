@@ -14,7 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, ListParams, PostParams};
 
 use super::place::{self, Mode, Place};
-use super::{failed, labels, refusals, relocation};
+use super::{failed, forms, labels, refusals, relocation};
 use crate::failure::{Done, Problem};
 use crate::session::Session;
 use crate::{Failure, Terminal, published};
@@ -123,10 +123,8 @@ impl Create {
                 place::stays(name, &found.metadata)?;
                 let failure = Failure::new(format!("Error: namespace {name} already exists"));
                 // Another name does not help where the parent is refused.
-                let (forms, dry_run) =
-                    (session.within(parent), PostParams { dry_run: true, ..PostParams::default() });
-                let tried = session.call(forms.create(&dry_run, &SubNamespace::new(name, self.spec()))).await;
-                if let Some(problem) = tried.err().filter(|it| it.code() != 409) {
+                let wanted = SubNamespace::new(name, self.spec());
+                if let Err(problem) = forms::dry_run(session, parent, &wanted).await {
                     let also = Box::pin(self.refused(session, &problem)).await;
                     let failure = failure.with_hint(format!("Choose another name. Also, {}.", also.clause()));
                     return Err(also.hint.into_iter().fold(failure, |failure, hint| failure.and_hint(&hint)));

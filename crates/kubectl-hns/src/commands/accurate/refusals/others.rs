@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::ListParams;
 
-use crate::commands::accurate::{labels, place};
+use crate::commands::accurate::place;
 use crate::published;
 use crate::session::Session;
 
@@ -40,7 +40,7 @@ pub(in crate::commands) async fn before_deletion(session: &Session, name: &str, 
         forms_in(session, name),
         named_in(session, TEMPLATE, name),
         place::read(session, name),
-        Box::pin(labels::settings(session))
+        Box::pin(published::settings_beside_accurate(session))
     );
     let [children, forms, instances] = [children, forms, instances].map(|it| managed(it, settings.as_ref()));
     let is_no_template = place.is_ok_and(|it| !it.leads(EdgeKind::Template));
@@ -58,7 +58,7 @@ pub(super) async fn before_change(session: &Session, kind: EdgeKind, name: &str)
         },
         EdgeKind::Template => (none, named_in(session, TEMPLATE, name).await),
     };
-    let settings = labels::settings(session).await;
+    let settings = published::settings_beside_accurate(session).await;
     let [children, instances] = [children, instances].map(|it| managed(it, settings.as_ref()));
     without_others(name, [&children, &None], &instances, None)
 }
