@@ -22,6 +22,7 @@ mod structure {
     mod scene;
     mod settings;
     mod slipped;
+    mod speed;
     mod table;
     mod workshop;
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::comparison::Found;
 use super::kind::Kind;
 use super::operation::NAMES;
-use super::specification::{Key, Mode, World, inherited_from};
+use super::specification::{DESCRIPTION, EXCLUDING, Key, Mode, World, inherited_from};
 
 /// The plugin as the cluster's administrator.
 pub(crate) struct Plugin {
@@ -66,7 +66,9 @@ impl Plugin {
                 _ => "its kind is in mode Ignore",
             });
             // What never propagates does not depend on the mode.
-            let never = text("why").contains("are not propagated") && key.source(&model).is_none();
+            let names = |mark: &str| text("why").contains(mark);
+            let is_excluded = names(DESCRIPTION) || names(&format!("{}={}", EXCLUDING.0, EXCLUDING.1));
+            let never = is_excluded && key.source(&model).is_none();
             let treated = !world.is_frozen(kind);
             ensure!(
                 state == "source" || state == "absent" || never || untouched != treated,

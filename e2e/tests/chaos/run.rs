@@ -69,13 +69,14 @@ pub(crate) async fn run(seed: u64) -> Result<()> {
     let webhook = product.start_webhook().await?;
     let mut controller = product.start_controller().await?;
     let diary = Diary::default();
-    let mut run = Run::begin(&cluster, seed, &diary).await.with_context(|| format!("seed {seed:#x}"))?;
+    let of = || format!("seed {seed:#x}");
+    let mut run = Run::begin(&cluster, seed, &diary).await.with_context(of)?;
 
     let played = tokio::select! {
         played = run.play() => played,
         Err(error) = kill(&mut controller, Dice::new(seed.rotate_left(17)), &diary) => Err(error),
     };
-    played.with_context(|| format!("seed {seed:#x}; the controller's log ends\n{}", tail(&controller)))?;
+    played.inspect_err(|_| eprintln!("the controller's log ends\n{}", tail(&controller))).with_context(of)?;
     controller.restart().await?;
     run.calm(3 * CALM).await.with_context(|| format!("seed {seed:#x}, in the end"))?;
     run.clear().await.with_context(|| format!("seed {seed:#x}, when all sources are deleted"))?;
@@ -88,7 +89,7 @@ pub(crate) async fn run(seed: u64) -> Result<()> {
         );
     }
     println!("seed {seed:#x}: {} kills, {:.0?}", diary.kills(), began.elapsed());
-    run.reckon().with_context(|| format!("seed {seed:#x}"))
+    run.reckon().with_context(of)
 }
 
 /// Kills the controller every few seconds and starts it again, for ever. It must not have ended by itself.
@@ -215,7 +216,7 @@ impl<'a> Run<'a> {
             Ok((now, found.copies(&self.names)))
         })
         .await
-        .with_context(|| format!("since it was calm last:\n{}", self.since_calm(Instant::now())))?;
+        .inspect_err(|_| eprintln!("since it was calm last:\n{}", self.since_calm(Instant::now())))?;
         self.history.calm(at, copies);
         Ok(())
     }

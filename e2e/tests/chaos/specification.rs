@@ -12,7 +12,7 @@ use crate::cluster::asks::ASKS;
 use crate::cluster::{Cluster, kinds};
 
 const INHERITED_FROM: &str = "hnc.x-k8s.io/inherited-from";
-const DESCRIPTION: &str = "openshift.io/description";
+pub(crate) const DESCRIPTION: &str = "openshift.io/description";
 /// A key that a tool tracks its own objects by: it belongs to the source and is not copied.
 const TRACKED: &str = "argocd.argoproj.io/tracking-id";
 /// The label that excludes objects.

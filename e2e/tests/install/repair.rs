@@ -92,7 +92,7 @@ async fn every_command_of_the_guide_does_what_it_says() {
 }
 
 async fn the_webhook_is_down(cluster: &Cluster, deployed: &mut Deployed<'_>, admin: &Administrator) {
-    let [stop, unguard, restore] = blocks("The webhook is down")[..] else { panic!("other blocks") };
+    let [stop, save, unguard, restore] = blocks("The webhook is down")[..] else { panic!("other blocks") };
     deployed.stop(Component::Webhook).await.unwrap();
     let change = "kubectl annotate namespace full hnc.x-k8s.io/subnamespace-of=acme";
     let refused = admin.tries(change).await.unwrap_err();
@@ -100,6 +100,9 @@ async fn the_webhook_is_down(cluster: &Cluster, deployed: &mut Deployed<'_>, adm
     admin.types(stop).await;
     // In the place of a kubelet.
     deployed.stop(Component::Controller).await.unwrap();
+    admin.types(save).await;
+    admin.types(unguard).await;
+    admin.types("kubectl create -f registrations.yaml").await;
     admin.types(unguard).await;
     eventually("nobody is asked", PATIENCE, async || admin.tries(change).await).await.unwrap();
     admin.types(&format!("{}-", change.trim_end_matches("=acme"))).await;
@@ -154,12 +157,14 @@ async fn uninstalled_and_installed_again(
 }
 
 async fn the_definitions_are_deleted(cluster: &Cluster, deployed: &mut Deployed<'_>, admin: &Administrator) {
-    let [stop, from_labels, define, write, start] = blocks("The definitions were deleted")[..] else {
+    let [is_deleted, stop, from_labels, define, write, start] = blocks("The definitions were deleted")[..]
+    else {
         panic!("other blocks")
     };
     let read = async || objects(cluster, "hierarchyconfigurations,subnamespaceanchors").await;
     let (before, copy) = (read().await, uid_of_the_copy(cluster).await);
     admin.types("kubectl delete -f config/crds.yaml").await;
+    admin.types(is_deleted).await;
     admin.types(stop).await;
     deployed.stop(Component::Controller).await.unwrap();
     admin.types(from_labels).await;

@@ -59,7 +59,10 @@ async fn what_cannot_be_is_refused_in_words() {
         ("image.tag=v1", "controller.image and webhook.image"),
         ("manager.resources.limits.cpu=1", "controller.resources"),
         ("ha.manager.nodeSelector.a=b", "webhook.nodeSelector"),
-        ("image.repository=x", "the value image is HNC's and of Accurate's chart"),
+        (
+            "image.repository=x",
+            "the value image belongs to the charts of HNC and of Accurate: there are two images here",
+        ),
         ("installCRDs=true", "set crds.enabled"),
         ("controller.config.watches={}", "set accurate.config"),
         ("controller.additionalRBAC.clusterRoles={view}", "set accurate.additionalRBAC"),
@@ -81,6 +84,10 @@ async fn what_cannot_be_is_refused_in_words() {
         ("certificates.mode=provided,certificates.caBundle=Zm9v", "certificates.caBundle has no certificate"),
         ("certificates.secretName=other", "leave certificates.secretName as it is"),
         ("rbac.bindableClusterRoles={view}", "rbac.escalate=false"),
+        (
+            "initialAdmin.enabled=true,rbac.escalate=false,rbac.bindableClusterRoles={view}",
+            "the ClusterRole admin: without rbac.escalate, add it to rbac.bindableClusterRoles",
+        ),
         ("webhook.podLabels.control-plane=other", "/webhook/podLabels/control-plane"),
         ("webhook.clientCertificates.configMap=x", "needs webhook.clientCertificates.allowedNames"),
         ("webhook.clientCertificates.allowedNames={x}", "needs webhook.clientCertificates.configMap"),
@@ -210,8 +217,13 @@ async fn rights_are_those_that_are_asked_for() {
     assert_eq!(verbs_on(&quotas, "hns-webhook", "resourcequotas"), ["list", "watch"]);
     assert!(find(&quotas, "ConfigMap", "hnc-quota-ledger").is_some());
 
-    let narrow =
-        ["rbac.escalate=false", "rbac.bindableClusterRoles={view,edit}", "propagation.resources=null"];
+    let narrow = [
+        "rbac.escalate=false",
+        "rbac.bindableClusterRoles={view,edit}",
+        "initialAdmin.enabled=true",
+        "initialAdmin.clusterRole=edit",
+        "propagation.resources=null",
+    ];
     let narrow = helm.template(&set(&narrow)).await.unwrap();
     assert!(find(&narrow, "ClusterRole", "hns-controller-propagation").is_none());
     assert_eq!(verbs_on(&narrow, "hns-controller", "roles"), ["get", "list", "watch", "delete"]);

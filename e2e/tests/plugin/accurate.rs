@@ -37,7 +37,7 @@ async fn types_templates_and_trees_have_the_outputs_of_accurate() {
     assert!(all.stdout.contains("── v-root\n") && !all.stdout.contains("── v-tpl\n"), "{all:?}");
     world.run("template list v-tpl").await.says("└── v-tpl\n    └── v-root\n");
     let of_hnc = world.fixture.hns("tree -A").await;
-    let note = "Note: some of these namespaces are in a hierarchy of Accurate, which is not shown here: see `kubectl accurate list`\n";
+    let note = "Note: some of these namespaces are in a hierarchy of Accurate, which is not shown here: see `kubectl accurate list` and `kubectl accurate template list`\n";
     assert!(of_hnc.code == Some(0) && of_hnc.stderr.contains(note), "{of_hnc:?}");
     world.fixture.hns("tree -A -l kubernetes.io/metadata.name=default").await.says("default\n");
     let missing = "Error: namespace v-gone not found. ensure the namespace exists and is correctly labeled\n";
@@ -93,8 +93,9 @@ async fn sub_namespaces_are_created_with_labels_and_deleted() {
         json!({ "apiVersion": "accurate.cybozu.com/v2", "kind": "SubNamespace", "metadata": metadata });
     world.fixture.apply(&[form]).await;
     let lone = world.run("sub delete d-lone").await;
-    let way = "First delete SubNamespace d-root/d-lone, which would create the namespace again: \
-               `kubectl delete subnamespaces.accurate.cybozu.com d-lone -n d-root`.\n";
+    let way = "First delete SubNamespace d-root/d-lone, which can create the namespace again: \
+               `kubectl delete subnamespaces.accurate.cybozu.com d-lone -n d-root`.\n\
+               It has no parent: `kubectl delete namespace d-lone` deletes it.\n";
     assert!(lone.code == Some(1) && lone.stderr.ends_with(way), "{lone:?}");
     world.until("sub create d-low d-sub", "SubNamespace d-low is created in d-sub\n").await;
     world.belongs("d-low", "d-sub").await;
@@ -125,6 +126,9 @@ async fn who_looks_for_a_namespace_of_hnc_is_told_where_it_is() {
         let shown = world.run(words).await;
         assert_eq!((shown.code, &*shown.stderr), (Some(0), note), "{words}");
     }
+    let explained = world.run("explain rolebinding/none -n o-sub").await;
+    let there = "it is a child of o-top in that of hnc.x-k8s.io";
+    assert!(explained.code == Some(0) && explained.stdout.contains(there), "{explained:?}");
 }
 
 #[tokio::test]
@@ -227,6 +231,17 @@ secrets a in b-sub: copy of b-root (mode update)
             "Note: Deployment {namespace}/accurate-controller-manager does not exist; the configuration is that of hns\n"
         );
         assert_eq!((described.code, &*described.stdout, &*described.stderr), (Some(0), wanted, &*message));
+    }
+}
+
+#[tokio::test]
+async fn trees_are_not_drawn_without_the_named_installation() {
+    let world = world().await;
+    for words in ["list", "template list"] {
+        let message = "Error: namespace default: hns is not installed in it\nName the namespace of hns with --installation";
+        world.run(&format!("{words} --installation default")).await.fails(message);
+        let drawn = world.run(&format!("{words} --installation hnc-system")).await;
+        assert_eq!(drawn.code, Some(0), "{words}: {drawn:?}");
     }
 }
 

@@ -158,9 +158,9 @@ async fn a_dry_run_of_a_deletion_changes_nothing() {
         "{server:?}"
     );
     let hint = format!(
-        "With -a (--allowCascadingDeletion) the subnamespaces below are deleted as well; full namespaces below stay, and lose their \
-         parent. This needs the right to update hierarchyconfigurations in {sub}. Without it, first delete the subnamespaces below, and \
-         give the full namespaces below another parent: `kubectl hns set NAME --parent PARENT`.\n"
+        "With -a (--allowCascadingDeletion) the subnamespaces below are deleted as well; a full namespace below stays with all below \
+         it, and loses its parent. This needs the right to update hierarchyconfigurations in {sub}. Without it, first delete each of these \
+         subnamespaces, and give each full namespace another parent: `kubectl hns set NAME --parent PARENT`.\n"
     );
     for (run, said) in [
         ("client", "Error: this would be refused: the subnamespace"),

@@ -308,6 +308,34 @@ async fn the_configuration_of_the_cluster() {
     assert!(unlisted.stderr.contains(note), "{unlisted:?}");
 }
 
+/// As after a move that was interrupted: the anchor has not followed.
+#[tokio::test]
+async fn a_quota_is_named_for_a_new_namespace_and_not_for_one_that_it_limits_already() {
+    let still = still().await;
+    still.apply(&[namespace("lq-org", ""), namespace("lq-a", ""), namespace("lq-b", "")]).await;
+    still.apply(&[namespace("lq-sub", "lq-b")]).await;
+    let quota = json!({
+        "apiVersion": hns_api::API_VERSION, "kind": "HierarchicalResourceQuota",
+        "metadata": { "name": "q", "namespace": "lq-org" }, "spec": { "hard": { "services": "3" } },
+    });
+    still
+        .apply(&[
+            hierarchy("lq-org", "", &["lq-a", "lq-b"], &[]),
+            hierarchy("lq-a", "lq-org", &[], &[]),
+            hierarchy("lq-b", "lq-org", &["lq-sub"], &[]),
+            hierarchy("lq-sub", "lq-b", &[], &[]),
+            anchor("lq-a", "lq-sub", "Conflict"),
+            quota,
+        ])
+        .await;
+    let corrected = still.hns("move lq-sub --to lq-b").await;
+    assert!(corrected.stdout.contains("correcting its subnamespace anchors:"), "{corrected:?}");
+    assert!(!corrected.stderr.contains("would be limited"), "{corrected:?}");
+    let created = still.hns("plan create lq-new -n lq-b").await;
+    let note = "Note: lq-new would be limited by the hierarchical quota lq-org/q\n";
+    assert!(created.stderr.contains(note), "{created:?}");
+}
+
 #[tokio::test]
 async fn quotas() {
     let still = still().await;

@@ -14,7 +14,7 @@ use http::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::request::{object_path, while_in_the_way};
+use super::request::{object, object_path, while_in_the_way};
 use super::scene::{GROUP, Planted, Scene, planted, scene};
 
 /// How long what is left as it is is watched.
@@ -195,6 +195,11 @@ impl Case<'_> {
                 // What is below may be in the way until the webhook has seen its labels.
                 let create = async || self.scene.create(who, place, fields.clone()).await;
                 while_in_the_way(create).await?.allowed("creating")?;
+            }
+            "apply" => {
+                let fields = object(&self.row.kind, &self.row.name, self.filled(&step["object"]));
+                let path = format!("{path}?fieldManager=test");
+                self.scene.users.send(who, Method::PATCH, &path, &fields).await?.allowed("applying")?;
             }
             "create account" => {
                 let place = ("serviceaccounts", namespace.as_str(), self.row.name.as_str());

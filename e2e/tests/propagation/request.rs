@@ -94,10 +94,11 @@ impl Users {
         Steps::of(self.client(who))
     }
 
-    /// Makes a request and returns the response, of any kind.
+    /// Makes a request and returns the response, of any kind. A PATCH with a field manager is a server-side apply.
     pub(crate) async fn send(&self, who: &str, method: Method, path: &str, body: &Value) -> Result<Answer> {
         let client = self.client(who);
         let kind = match (&method, body) {
+            (&Method::PATCH, _) if path.contains("?fieldManager=") => "application/apply-patch+yaml",
             (&Method::PATCH, Value::Array(_)) => "application/json-patch+json",
             (&Method::PATCH, _) => "application/merge-patch+json",
             _ => "application/json",

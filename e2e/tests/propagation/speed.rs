@@ -34,7 +34,7 @@ const BELOW: [(&str, &str); 4] =
 const OBJECTS: [&str; 3] = ["one", "two", "three"];
 
 #[tokio::test]
-#[ignore = "measures times: cargo xtask test --suite speed"]
+#[ignore = "measures times: cargo xtask test --suite propagation-speed"]
 async fn changes_show_within_two_seconds() -> Result<()> {
     let scene = scene_alone().await?;
     let planted = |name: &str, below: Option<&str>, team: &str| Planted {
@@ -63,7 +63,7 @@ const CROWD: (usize, usize) = (40, 100);
 const WITHDRAWN: usize = 8;
 
 #[tokio::test]
-#[ignore = "measures times: cargo xtask test --suite speed"]
+#[ignore = "measures times: cargo xtask test --suite propagation-speed"]
 async fn a_crowd_of_copies_does_not_delay_a_withdrawal_elsewhere() -> Result<()> {
     let scene = scene_alone().await?;
     let crowd: Vec<String> = (0..CROWD.0).map(|number| format!("crowd-{number}")).collect();

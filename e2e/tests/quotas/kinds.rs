@@ -337,18 +337,34 @@ async fn objects_of_a_custom_kind_are_counted() -> Result<()> {
     kubectl.established(["crd/things.quota.test"]).await?;
     let (count, apps) = ("count/things.quota.test", "count/deployments.apps");
     scene.steps.plant(&[("y-root", ""), ("y-child", "y-root")]).await?;
-    scene.set("y-root", "budget", json!({ count: "2", apps: "1" })).await?;
-    // The control plane looks for new kinds every half minute, and knows no usage before. Until then, the API server refuses all.
-    eventually("the limits are enforced in both namespaces", NEW_KIND, async || {
-        let quota = scene.hierarchical("y-root").get("budget").await.map_err(|error| error.to_string())?;
-        match condition(&quota.status.unwrap_or_default(), ENFORCED) {
-            Some((true, _, _)) => Ok(()),
-            other => Err(format!("{other:?}")),
-        }
-    })
-    .await?;
     let thing =
         |name: &str| json!({ "apiVersion": "quota.test/v1", "kind": "Thing", "metadata": { "name": name } });
+    // The control plane looks for new kinds every half minute. It counts for a limit from before in the next period, or when it changes.
+    let mut limit = 2;
+    scene.set("y-root", "budget", json!({ count: limit.to_string(), apps: "1" })).await?;
+    scene
+        .quota_is("y-root", "budget", "shows what is not counted", |quota| {
+            condition(&quota.status.clone().unwrap_or_default(), ENFORCED).is_some_and(
+                |(_, reason, message)| {
+                    reason == "LimitsNotCounted"
+                        && message.contains("its objects are refused until Kubernetes counts them")
+                },
+            )
+        })
+        .await?;
+    let status = refusal(create(&scene, "y-child", thing("early")).await?);
+    ensure!(
+        status.code == 403 && status.message.contains("status unknown for quota: hrq.hnc.x-k8s.io"),
+        "{status:?}"
+    );
+    eventually("a change of the limit is enforced", NEW_KIND, async || {
+        limit += 1;
+        let changed = scene.set("y-root", "budget", json!({ count: limit.to_string(), apps: "1" })).await;
+        changed.map_err(|error| error.to_string())?;
+        scene.enforced("y-root", "budget").await.map_err(|error| error.to_string())
+    })
+    .await?;
+    scene.limit("y-root", "budget", json!({ count: "2", apps: "1" })).await?;
     created(&scene, "y-root", thing("one")).await?;
     created(&scene, "y-child", thing("two")).await?;
     let amounts = format!("requested: {count}=1, used: {count}=2, limited: {count}=2");

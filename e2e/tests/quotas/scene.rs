@@ -57,9 +57,9 @@ struct Fixture {
     _controller: Replica,
 }
 
-/// The quota controller counts from what its watches have shown. When it counts anew, it may miss an object that has just been
-/// created, so a test that expects a refusal at that moment would see none. It does so rarely here.
-const QUOTA_SYNC: Duration = Duration::from_secs(30);
+/// The default of the controller manager. It counts from what its watches have shown: when it counts anew, it may miss an object
+/// that has just been created, and a test that expects a refusal at that moment sees none. A cluster of this suite sees one such moment at most.
+const QUOTA_SYNC: Duration = Duration::from_secs(5 * 60);
 
 /// A cluster of this suite.
 pub(crate) async fn cluster() -> Result<Cluster> {

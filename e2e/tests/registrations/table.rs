@@ -91,7 +91,7 @@ impl<'c> Users<'c> {
             json_merge(&mut now, &body);
             body = now;
         }
-        client.request(request(&method, &format!("{path}?dryRun=All"), &body)).await
+        client.request(request(&method, &format!("{path}?dryRun=All&fieldManager=table"), &body)).await
     }
 
     /// Makes a request in earnest.
@@ -107,7 +107,11 @@ impl<'c> Users<'c> {
 }
 
 fn request(method: &Method, path: &str, body: &Value) -> Request<Vec<u8>> {
-    let kind = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
+    let (method, kind) = match method.as_str() {
+        "PATCH" => (&Method::PATCH, "application/merge-patch+json"),
+        "APPLY" => (&Method::PATCH, "application/apply-patch+yaml"),
+        _ => (method, "application/json"),
+    };
     let mut body = body.clone();
     expand(&mut body);
     if *method == Method::POST {

@@ -5,10 +5,11 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use futures::future::try_join_all;
+use hns_api::{SubnamespaceAnchor, SubnamespaceAnchorSpec, annotations, finalizers};
 use hns_e2e::steps::PATIENCE;
-use hns_e2e::{Signal, eventually, refusal};
-use kube::api::DeleteParams;
-use serde_json::json;
+use hns_e2e::{Signal, Steps, eventually, refusal};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
 
 use super::scene::{DELETION, Structure, scene};
 use super::workshop::workshop;
@@ -144,7 +145,7 @@ async fn a_deep_tree_is_deleted_as_fast_as_single_namespaces() -> Result<()> {
 }
 
 /// A namespace of the same name starts without the permission to cascade, and without what its predecessor was told.
-async fn begins_anew(steps: &hns_e2e::Steps) -> Result<()> {
+async fn begins_anew(steps: &Steps) -> Result<()> {
     steps.subnamespace(&["c-one", "c-root"]).await?;
     steps.labelled(&["c-full-sub", "c-full", "c-one", "c-root"]).await?;
     steps.reasons("c-full", &[]).await?;
@@ -153,6 +154,40 @@ async fn begins_anew(steps: &hns_e2e::Steps) -> Result<()> {
     assert_eq!(stored["spec"].get("allowCascadingDeletion"), None, "{stored}");
     let status = refusal(steps.anchors("c-root").delete("c-one", &DeleteParams::default()).await);
     assert_eq!((status.code, status.reason.as_str()), (403, "Forbidden"), "{}", status.message);
+    Ok(())
+}
+
+/// An export that is made while an anchor is being deleted says so, and a server-side apply keeps that. No deletion is judged then, and
+/// no right to delete is needed.
+#[tokio::test]
+async fn an_anchor_that_is_marked_as_deleted_is_not_applied() -> Result<()> {
+    let scene = scene().await?;
+    let steps = &scene.steps;
+    steps.create_namespace("cd-root").await?;
+    let lost = json!({ "metadata": { "name": "cd-sub", "annotations": { annotations::SUBNAMESPACE_OF: "cd-root" } } });
+    steps.namespaces().create(&PostParams::default(), &serde_json::from_value(lost)?).await?;
+    steps.plant(&[("cd-below", "cd-sub")]).await?;
+    steps.labelled(&["cd-below", "cd-sub", "cd-root"]).await?;
+    let writes = (&["get", "create", "patch"][..], hns_api::GROUP, "subnamespaceanchors");
+    steps.create_role("cd-root", "writers", writes).await?;
+    steps.create_binding("cd-root", "writers", ("Role", "writers"), "cd-eve").await?;
+    let eve = Steps::of(scene.cluster().client_as("cd-eve", &[])).anchors("cd-root");
+    eventually("eve may read anchors", PATIENCE, async || {
+        eve.get_opt("cd-sub").await.map(drop).map_err(|error| error.to_string())
+    })
+    .await?;
+    let apply = async |mark: Value| {
+        let anchor = SubnamespaceAnchor::new("cd-sub", SubnamespaceAnchorSpec::default());
+        let mut anchor = serde_json::to_value(anchor)?;
+        anchor["metadata"]["finalizers"] = json!([finalizers::SUBNAMESPACE_ANCHOR]);
+        anchor["metadata"]["deletionTimestamp"] = mark;
+        anyhow::Ok(eve.patch("cd-sub", &PatchParams::apply("eve"), &Patch::Apply(anchor)).await)
+    };
+    let status = refusal(apply(json!("2026-01-01T00:00:00Z")).await?);
+    assert_eq!(status.code, 403, "{}", status.message);
+    ensure!(status.message.contains("marked as deleted"), "{}", status.message);
+    apply(Value::Null).await??;
+    steps.anchor_shows("cd-root", "cd-sub", "Ok").await?;
     Ok(())
 }
 

@@ -111,6 +111,8 @@ async fn what_is_planned_is_what_happens_for_every_verb() {
         "sub move pl-sub pl-other",
         "sub move pl-sub pl-root --leave-original",
         "sub cut pl-sub",
+        // The label of its creation stays.
+        "template set pl-sub pl-tpl",
         "template unset pl-n",
         "sub graft pl-n pl-other",
         "sub move pl-new pl-other --leave-original",
@@ -215,7 +217,7 @@ SubNamespaces:
 
 Totals: objects: 0 created, 0 updated, 0 overwritten, 0 deleted; namespaces: 0 created, 0 deleted, 1 changed; labels: 2 changed.
 ";
-    let shown = plan.stdout.split("Independently of this change").next();
+    let shown = plan.stdout.split("Without this change").next();
     assert_eq!((plan.code, shown, &*plan.stderr), (Some(0), Some(wanted), ""));
     for words in ["plan set pw-sub --parent default", "plan create pw-new -n pw-root"] {
         let refused = world.fixture.hns(words).await;
@@ -327,4 +329,96 @@ async fn what_the_user_may_not_see_is_said() {
     let plan = planned("plan sub cut pu-sub --as una -o json", |it| it != "refused").await;
     let goes = json!([{ "namespace": "pu-root", "name": "pu-sub", "action": "delete" }]);
     assert_eq!(plan["subNamespaces"], goes, "{plan:#}");
+    // Whether an object is in the way is not known.
+    world.create_namespace("pu-n").await;
+    world.fixture.apply(&[secret("pu-root/a", "update"), secret("pu-n/a", "")]).await;
+    kubectl("create clusterrole pu-placer --verb=get,update --resource=namespaces,hierarchyconfigurations.hnc.x-k8s.io")
+        .await
+        .unwrap();
+    kubectl("create rolebinding pu-uma -n pu-n --clusterrole=pu-placer --user=uma").await.unwrap();
+    kubectl("create rolebinding pu-uma -n pu-root --clusterrole=edit --user=uma").await.unwrap();
+    let plan = planned("plan sub graft pu-n pu-root --as uma -o json", |it| it == "allowed").await;
+    let secrets: Vec<_> =
+        plan["objects"].as_array().unwrap().iter().filter(|it| it["resource"] == "secrets").collect();
+    let wanted = json!([{
+        "namespace": "pu-n", "resource": "secrets", "name": "a", "action": "create", "source": "pu-root", "mayExist": true,
+    }]);
+    assert_eq!((json!(secrets), &plan["totals"]["objectsCreated"]), (wanted, &json!(0)), "{plan:#}");
+}
+
+/// The webhook knows the objects of a watched kind before HNC's API propagates the kind, and the plan judges as it does.
+#[tokio::test]
+async fn a_conflict_of_a_watched_kind_refuses_its_configuration() {
+    let world = world().await;
+    world.steps.plant(&[("wt-top", ""), ("wt-low", "wt-top")]).await.unwrap();
+    for kind in ["Secret", "ConfigMap"] {
+        let objects = ["wt-top", "wt-low"].map(|namespace| {
+            json!({ "apiVersion": "v1", "kind": kind, "metadata": { "name": "wt-map", "namespace": namespace } })
+        });
+        world.fixture.apply(&objects).await;
+    }
+    let way = "object \"wt-map\" in namespace \"wt-low\" is in the way of the one in \"wt-top\" (secrets)";
+    let refused = world.fixture.hns("plan config set-resource secrets --mode Propagate").await;
+    assert!(
+        refused.code == Some(1) && refused.stdout.contains("This would be refused (409 Conflict)"),
+        "{refused:?}"
+    );
+    assert!(refused.stdout.contains(way), "{refused:?}");
+    let done = world.fixture.hns("config set-resource secrets --mode Propagate --force").await;
+    assert!(done.code == Some(1) && done.stderr.contains(way), "{done:?}");
+    let unwatched = world.fixture.hns("plan config set-resource configmaps --mode Propagate").await;
+    let kept = "configmaps wt-map in wt-low would be kept; the one of wt-top would not be copied";
+    assert!(unwatched.code == Some(0) && unwatched.stdout.contains(kept), "{unwatched:?}");
+}
+
+/// Who may not read the parent or the `SubNamespace` that a change names sees the effects that follow if they fit, as the API server says.
+#[tokio::test]
+async fn what_the_api_server_accepts_is_presumed() {
+    let world = world().await;
+    world.create_root("pp-root").await;
+    world.create_plain_sub("pp-sub", "pp-root").await;
+    world.create_namespace("pp-own").await;
+    world.fixture.apply(&[secret("pp-root/a", "update")]).await;
+    let allow = async |namespace: &str, verbs: &str, resources: &str| {
+        let (verbs, resources) = (format!("--verb={verbs}"), format!("--resource={resources}"));
+        let role = format!("pp-{}-{}", verbs.len(), resources.len());
+        let kubectl = world.fixture.cluster.kubectl();
+        kubectl.args(["create", "role", &role, "-n", namespace, &verbs, &resources]).ok().await.unwrap();
+        let bind = ["create", "rolebinding", &role, "-n", namespace, "--user=uli", "--role", &role];
+        world.fixture.cluster.kubectl().args(bind).ok().await.unwrap();
+    };
+    allow("pp-root", "create,delete", "subnamespaces.accurate.cybozu.com").await;
+    allow("pp-root", "list", "secrets").await;
+    allow("pp-sub", "get", "namespaces").await;
+    allow("pp-own", "get,update", "namespaces,hierarchyconfigurations.hnc.x-k8s.io").await;
+    let planned = async |words: &str| {
+        eventually("uli's rights are in force", PATIENCE, async || {
+            let output = world.run(&format!("plan {words} --as uli -o json")).await;
+            let plan: Value = serde_json::from_str(&output.stdout).map_err(|_| format!("{output:?}"))?;
+            if plan["verdict"]["outcome"] == "allowed" { Ok(plan) } else { Err(format!("{plan:#}")) }
+        })
+        .await
+        .unwrap()
+    };
+    let unread = "read the labels and annotations of pp-root";
+    for (words, namespace, action) in [
+        ("sub create pp-new pp-root", "pp-new", "create"),
+        ("sub delete pp-sub", "pp-sub", "delete"),
+        ("sub graft pp-own pp-root", "pp-own", "change"),
+    ] {
+        if action == "change" {
+            // The command reads whether there is one already.
+            allow("pp-root", "get", "subnamespaces.accurate.cybozu.com").await;
+        }
+        let plan = planned(words).await;
+        let found = plan["namespaces"].as_array().unwrap().iter().map(|it| (&it["name"], &it["action"]));
+        assert_eq!(found.collect::<Vec<_>>(), [(&json!(namespace), &json!(action))], "{words}: {plan:#}");
+        assert!(plan["notes"].to_string().contains(unread), "{words}: {plan:#}");
+        assert_eq!(plan["totalsAtLeast"], true, "{words}: {plan:#}");
+        assert_eq!(plan["subNamespaces"][0].get("stalled"), None, "{words}: {plan:#}");
+        let creates =
+            |it: &Value| it["namespace"] == namespace && it["name"] == "a" && it["action"] == "create";
+        let is_copied = plan["objects"].as_array().unwrap().iter().any(creates);
+        assert_eq!(is_copied, action != "delete", "{words}: {plan:#}");
+    }
 }

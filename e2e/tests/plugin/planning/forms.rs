@@ -10,7 +10,7 @@ use super::super::fixture::{Output, live};
 
 /// Without changes that other tests have pending.
 fn text(output: &Output) -> String {
-    let lines = output.stdout.lines().filter(|line| !line.starts_with("Independently of this change"));
+    let lines = output.stdout.lines().filter(|line| !line.starts_with("Without this change"));
     lines.flat_map(|line| [line, "\n"]).collect()
 }
 
@@ -235,6 +235,8 @@ async fn without_rights_what_is_refused_and_what_is_unknown_is_said() {
     assert!(taken.code == Some(1) && taken.stdout.contains("(409 Conflict): "), "{taken:?}");
     let config = live.hns("plan config set-resource configmaps --mode Ignore --as pia").await;
     assert_eq!((config.code, &*config.stderr), (Some(1), "Error: this would be refused\n"), "{config:?}");
+    let no_effect = "The configuration of configmaps would change\nThis would be refused (403 Forbidden): ";
+    assert!(config.stdout.starts_with(no_effect), "{config:?}");
     let all = live.hns("tree -A --as pia").await;
     all.fails("Error: you may not list namespaces and hierarchyconfigurations in the whole cluster");
     assert!(all.stderr.ends_with("\nName a namespace of yours with -n.\n"), "{all:?}");
