@@ -1,22 +1,22 @@
 {{/* Values of HNC's and of Accurate's chart that this one has under other names, and values that contradict each other. */}}
 {{- define "hns.refusals" -}}
 {{- range tuple
-  (tuple "" "image" "HNC's and of Accurate's chart" "there are two images here; set controller.image and webhook.image")
-  (tuple "" "manager" "HNC's" "what HNC's manager did is done by two Deployments here; set controller.resources, controller.nodeSelector, controller.affinity and controller.tolerations, and the same of webhook")
-  (tuple "" "installCRDs" "of Accurate's chart" "set crds.enabled")
-  (tuple "controller" "config" "of Accurate's chart" "set accurate.config, which has the same keys")
-  (tuple "controller" "additionalRBAC" "of Accurate's chart" "set accurate.additionalRBAC")
-  (tuple "webhook" "allowCascadingDeletion" "of Accurate's chart" "set accurate.allowCascadingDeletion")
+  (tuple "" "image" "the charts of HNC and of Accurate" "there are two images here; set controller.image and webhook.image")
+  (tuple "" "manager" "the chart of HNC" "what HNC's manager did is done by two Deployments here; set controller.resources, controller.nodeSelector, controller.affinity and controller.tolerations, and the same of webhook")
+  (tuple "" "installCRDs" "the chart of Accurate" "set crds.enabled")
+  (tuple "controller" "config" "the chart of Accurate" "set accurate.config, which has the same keys")
+  (tuple "controller" "additionalRBAC" "the chart of Accurate" "set accurate.additionalRBAC")
+  (tuple "webhook" "allowCascadingDeletion" "the chart of Accurate" "set accurate.allowCascadingDeletion")
 -}}
 {{- $section := index . 0 -}}
 {{- $path := ternary (index . 1) (printf "%s.%s" $section (index . 1)) (empty $section) -}}
 {{- $values := ternary $.Values (index $.Values $section) (empty $section) -}}
-{{- if hasKey $values (index . 1) }}{{ fail (printf "the value %s is %s: %s" $path (index . 2) (index . 3)) }}{{ end -}}
+{{- if hasKey $values (index . 1) }}{{ fail (printf "the value %s belongs to %s: %s" $path (index . 2) (index . 3)) }}{{ end -}}
 {{- end -}}
-{{- if hasKey (.Values.ha | default dict) "manager" }}{{ fail "the value ha.manager is HNC's: every installation is highly available here; set webhook.replicas, webhook.resources, webhook.nodeSelector, webhook.affinity and webhook.tolerations" }}{{ end -}}
+{{- if hasKey (.Values.ha | default dict) "manager" }}{{ fail "the value ha.manager belongs to the chart of HNC: every installation is highly available here; set webhook.replicas, webhook.resources, webhook.nodeSelector, webhook.affinity and webhook.tolerations" }}{{ end -}}
 {{- with .Values.certificates -}}
 {{- if and (eq .mode "provided") (not .caBundle) }}{{ fail "certificates.mode is provided, so certificates.caBundle is required: the base64 of the PEM text of the authority that signed the webhook's certificate" }}{{ end -}}
-{{- if and (ne .mode "provided") .caBundle }}{{ fail (printf "certificates.caBundle is only for certificates.mode=provided; with %s another program writes it into the registrations" .mode) }}{{ end -}}
+{{- if and (ne .mode "provided") .caBundle }}{{ fail (printf "certificates.caBundle is only for certificates.mode=provided; with %s, %s writes it into the registrations" .mode (ternary "the controller" "cert-manager" (eq .mode "internal"))) }}{{ end -}}
 {{- if and .caBundle (not (contains "-----BEGIN CERTIFICATE-----" (b64dec .caBundle))) }}{{ fail "certificates.caBundle has no certificate: it must be the base64 of the PEM text of the authority that signed the webhook's certificate" }}{{ end -}}
 {{- if and (eq .mode "internal") (ne .secretName "hnc-webhook-server-cert") }}{{ fail "certificates.mode is internal, where the Secret is hnc-webhook-server-cert; leave certificates.secretName as it is" }}{{ end -}}
 {{- end -}}
@@ -49,6 +49,9 @@
 {{- end -}}
 {{- if and .Values.webhook.hostNetwork .Values.networkPolicy.apiServerCIDRs }}{{ fail "networkPolicy.apiServerCIDRs has no effect with webhook.hostNetwork: no NetworkPolicy applies to pods in the network of their node; use webhook.clientCertificates" }}{{ end -}}
 {{- if and .Values.rbac.escalate .Values.rbac.bindableClusterRoles }}{{ fail "rbac.bindableClusterRoles is for rbac.escalate=false: with rbac.escalate the controller may bind every role" }}{{ end -}}
+{{- with .Values.initialAdmin -}}
+{{- if and .enabled (not $.Values.rbac.escalate) (not (has .clusterRole $.Values.rbac.bindableClusterRoles)) }}{{ fail (printf "initialAdmin.enabled needs the right to bind the ClusterRole %s: without rbac.escalate, add it to rbac.bindableClusterRoles" .clusterRole) }}{{ end -}}
+{{- end -}}
 {{- end }}
 
 {{/* A duration in milliseconds. */}}

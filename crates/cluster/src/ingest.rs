@@ -45,14 +45,12 @@ pub fn namespace(metadata: &ObjectMeta) -> NamespaceFact {
 
 /// The keys that have an owner other than HNC and this controller. Keys of the product's own group are not checked.
 fn foreign(metadata: &ObjectMeta, map: Option<&BTreeMap<String, String>>, field: &str) -> BTreeSet<Box<str>> {
-    let written = |entry: &ManagedFieldsEntry, key: &str| {
-        written(entry, field).is_some_and(|fields| fields.contains_key(&format!("f:{key}")))
-    };
     let is_ours = |entry: &ManagedFieldsEntry| {
         matches!(entry.manager.as_deref(), Some(FIELD_MANAGER | HNC_FIELD_MANAGER))
     };
     let is_foreign = |key: &&String| {
-        let mut writers = metadata.managed_fields.iter().flatten().filter(|it| written(it, key)).peekable();
+        let mut writers =
+            metadata.managed_fields.iter().flatten().filter(|it| writes(it, field, key)).peekable();
         writers.peek().is_none() || !writers.all(is_ours)
     };
     let keys = map.into_iter().flat_map(BTreeMap::keys).filter(|key| !key.contains(hns_api::GROUP));
@@ -62,6 +60,11 @@ fn foreign(metadata: &ObjectMeta, map: Option<&BTreeMap<String, String>>, field:
 /// The labels or the annotations that an entry of `managedFields` is about, with their prefix `f:`.
 fn written<'a>(entry: &'a ManagedFieldsEntry, field: &str) -> Option<&'a Map<String, Value>> {
     entry.fields_v1.as_ref()?.0["f:metadata"][field].as_object()
+}
+
+/// Whether an entry of `managedFields` is about this label or annotation.
+fn writes(entry: &ManagedFieldsEntry, field: &str, key: &str) -> bool {
+    written(entry, field).is_some_and(|fields| fields.contains_key(&format!("f:{key}")))
 }
 
 /// Labels or annotations.
@@ -214,6 +217,7 @@ pub fn object(
         kind,
         name: metadata.name.as_deref().unwrap_or_default(),
         secret_type: content.as_ref().and_then(|content| content.get("type")).and_then(Value::as_str),
+        is_terminating: metadata.deletion_timestamp.is_some(),
         has_finalizers: metadata.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty()),
         label: &label,
         annotation: &annotation,

@@ -37,7 +37,8 @@ pub struct Args {
 
     /// Create validating admission policies, by which the API server itself refuses requests that can be judged without the
     /// hierarchy; with `false` they are deleted, and the webhook judges most of these requests. Nothing judges the size of objects, changes of
-    /// derived `ResourceQuotas`, `ResourceQuotas` that keep copies out, and the removal of finalizers of anchors that are being deleted then
+    /// derived `ResourceQuotas`, `ResourceQuotas` that keep copies out, new objects that are marked as deleted, and the removal of
+    /// finalizers of anchors that are being deleted then
     #[arg(long, action = ArgAction::Set, default_value = "true")]
     pub admission_policies: bool,
 

@@ -39,11 +39,11 @@ pub(crate) async fn note(session: &Session, namespace: &NamespaceFact, command: 
     })
 }
 
-/// The same about any of these namespaces.
+/// The same about any of these namespaces; `commands` show it.
 pub(crate) async fn note_on_some(
     session: &Session,
     mut namespaces: impl Iterator<Item = &NamespaceFact>,
-    command: &str,
+    commands: &str,
 ) -> Option<String> {
     let is_labelled = |it: &&NamespaceFact| is_labelled(|key| it.labels.get(key));
     let first = namespaces.find(is_labelled)?;
@@ -51,7 +51,7 @@ pub(crate) async fn note_on_some(
     let mut labelled = std::iter::once(first).chain(namespaces.filter(is_labelled));
     labelled.any(|it| settings.is_managed(&it.name)).then(|| {
         format!(
-            "some of these namespaces are in a hierarchy of Accurate, which is not shown here: see `kubectl {command}`"
+            "some of these namespaces are in a hierarchy of Accurate, which is not shown here: see {commands}"
         )
     })
 }

@@ -62,6 +62,8 @@ pub(crate) struct ClusterPreview<'a> {
     structure: Structure,
     /// The namespaces in which the user may not read all objects of propagated kinds, or all `SubNamespaces` that are needed.
     unread: BTreeSet<Name>,
+    /// The kinds and the namespaces in which the user may not list them.
+    unlisted: BTreeSet<(KindId, Name)>,
     /// What is uncertain about the settings, which the decisions depend on, as a note for the user.
     settings_note: Option<String>,
     /// What else could not be read, as notes for the user.
@@ -96,6 +98,8 @@ pub(crate) struct PreviewResult {
     pub(crate) overridable: BTreeSet<(Name, Box<str>)>,
     /// The namespaces in which, or below which, there may be more than the user may read.
     pub(crate) unread: BTreeSet<Name>,
+    /// The kinds and the namespaces in which the user may not list them.
+    pub(crate) unlisted: BTreeSet<(KindId, Name)>,
     /// Whether there may be more effects than are known.
     pub(crate) is_partial: bool,
     /// Whether the command makes the change only with --force.
@@ -169,6 +173,9 @@ impl<'a> ClusterPreview<'a> {
         let meant = configured.resolution.settings().filter(is_meant);
         let mut kinds: Vec<Kind> = meant.map(|it| it.kind.clone()).collect();
         let mut forest = published::forest(session, settings).await;
+        let watched = forest.accurate_settings().into_iter().flat_map(|it| &it.watches);
+        let mut unserved = Vec::new();
+        let watched = configured.served_as(watched, &mut unserved);
         let (mut lacking, mut without_forms) = (Vec::new(), Vec::new());
         let deleted_in_accurate = || {
             let (_, name) = deleted.filter(|(_, name)| around::is_in_tree(&structure, name))?;
@@ -180,10 +187,13 @@ impl<'a> ClusterPreview<'a> {
                 let found: Vec<&str> = around.namespaces.iter().map(|it| &**it).collect();
                 structure = Box::pin(gather(session, &found)).await?;
             }
-            let watched = forest.accurate_settings().into_iter().flat_map(|it| &it.watches);
-            kinds.extend(configured.served_as(watched, &mut notes));
+            kinds.extend(watched);
+            notes.extend(unserved);
             forest.apply(AccurateFact::SubNamespaces(around.forms));
             (lacking, without_forms) = (around.lacking, around.hidden);
+        } else {
+            // The webhook knows their objects before they are configured.
+            kinds.extend(watched.into_iter().filter(|it| also.contains(&(&*it.group, &*it.resource))));
         }
         if let Some(anchor) = deleted {
             Box::pin(add_unlisted(session, &mut structure, anchor)).await;
@@ -207,7 +217,12 @@ impl<'a> ClusterPreview<'a> {
         }
         // Without the configuration, the limits of trees are not known.
         let is_whole = loaded.structure.is_whole && configured.is_known && lacking.is_empty();
-        let unread = loaded.unread.into_values().flatten().chain(without_forms).collect();
+        let unlisted: BTreeSet<(KindId, Name)> = loaded
+            .unread
+            .into_iter()
+            .flat_map(|(id, names)| names.into_iter().map(move |name| (id, name)))
+            .collect();
+        let unread = unlisted.iter().map(|(_, name)| name.clone()).chain(without_forms).collect();
         let id_of = |kind: &Kind| loaded.forest.kind_named(&kind.group, &kind.kind);
         let whole = kinds.iter().filter_map(id_of).collect();
         let preview = Preview::new(loaded.forest);
@@ -227,6 +242,7 @@ impl<'a> ClusterPreview<'a> {
             knows_the_present: is_whole && knows_settings,
             structure: loaded.structure,
             unread,
+            unlisted,
             settings_note,
             notes,
             lacking,
@@ -269,6 +285,7 @@ impl<'a> ClusterPreview<'a> {
         let asked = first.len();
         if let (Some(intent), Some(Decision::Allowed { .. })) = (intents.first(), first.first()) {
             self.presume_permission(intent);
+            self.presume_hierarchy(intents);
         }
         let below = below_deleted(self.forest(), intents);
         // A pending deletion of a namespace that is taken out of its place may be refused.
@@ -300,16 +317,19 @@ impl<'a> ClusterPreview<'a> {
         let unknown = unknown(&self.hidden, &self.structure.hidden, &self.lacking);
         let pending = (self.knows_the_present && unknown.is_none()).then_some(present.pending);
         let is_partial = !intents.is_empty() && (is_restless || unknown.is_some());
-        let Self { preview, mut notes, settings_note, structure, mut unread, .. } = self;
-        unread.extend(structure.hidden);
+        let Self { preview, mut notes, settings_note, structure, mut unread, unlisted, .. } = self;
+        let Structure { namespaces: existing, hidden, .. } = structure;
+        unread.extend(hidden);
         notes.extend(unknown);
         let over = |(name, before): &(&Name, Vec<_>)| {
             uncounted(name, before, &preview.forest().quotas_over(name), &outcome)
         };
         notes.extend(moved.iter().filter_map(over));
         let created = |intent: &Intent| match intent {
-            // That of a namespace that exists is one of those that moved.
-            Intent::CreateAnchor { child, .. } if !moved.iter().any(|(name, _)| *name == child) => {
+            // One that exists has its quotas, or is one of those that moved.
+            Intent::CreateAnchor { child, .. }
+                if !existing.contains_key(child) && !moved.iter().any(|(name, _)| *name == child) =>
+            {
                 limited(child, &preview.forest().quotas_over(child))
             }
             _ => None,
@@ -332,6 +352,7 @@ impl<'a> ClusterPreview<'a> {
             forest,
             overridable,
             unread,
+            unlisted,
             is_partial,
             needs_force,
             notes,
@@ -428,6 +449,7 @@ mod tests {
             forest,
             overridable: BTreeSet::new(),
             unread: BTreeSet::new(),
+            unlisted: BTreeSet::new(),
             is_partial: false,
             needs_force: false,
             notes: Vec::new(),

@@ -31,7 +31,9 @@ const WEBHOOK_LACKS_RIGHT: &str = "The webhook lacks a right: `kubectl hns docto
 
 /// The hint for a change of a namespace that is in a hierarchy of Accurate. Removing its labels would remove its copies.
 pub(crate) const CONVERT: &str = "To take a whole tree of Accurate, with its copies, into HNC's hierarchy, use `kubectl hns convert ROOT --to hnc`; \
-                                  `kubectl accurate list` shows the roots.";
+                                  `kubectl accurate list` shows the roots. A template or an instance cannot be converted: \
+                                  `kubectl accurate template unset NAME` and, for a template without instances, \
+                                  `kubectl accurate namespace set-type NAME none` take it out of Accurate's hierarchy.";
 
 /// What is said of a server whose certificate is refused.
 const UNTRUSTED: &str = "has a certificate that is not trusted";
@@ -49,6 +51,12 @@ impl Failure {
 
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// The failure with a line before the others of the hint.
+    pub(crate) fn but_first(self, line: &str) -> Self {
+        let hint = self.hint.as_ref().map_or_else(|| line.to_owned(), |hint| format!("{line}\n{hint}"));
+        self.with_hint(hint)
     }
 
     /// The failure with one more line of the hint.

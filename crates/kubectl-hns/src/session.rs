@@ -43,6 +43,7 @@ pub(crate) struct Session {
     /// The warnings of the API server, which are printed when they arrive.
     pub(crate) warnings: Arc<Warnings>,
     /// Whether the user named the namespace of the installation.
+    pub(crate) names_installation: bool,
     /// The namespace of the installation, after it was read.
     installation: OnceCell<String>,
     call: Option<Duration>,
@@ -66,6 +67,7 @@ impl Session {
             .map_err(|error| Failure::because("cannot use the kubeconfig", &Problem::of(error, &server)))?;
         let limit = |usual| args.request_timeout.map_or(Some(usual), |limit| limit.0);
         let named = args.installation.clone().filter(|it| !it.is_empty());
+        let names_installation = named.is_some();
         let installation = OnceCell::new_with(named);
         let session = Self {
             client,
@@ -73,6 +75,7 @@ impl Session {
             names_namespace: args.namespace().is_some(),
             server,
             warnings,
+            names_installation,
             installation,
             call: limit(CALL),
             page: limit(PAGE),
@@ -223,6 +226,7 @@ mod tests {
                 names_namespace: false,
                 warnings: Arc::new(Warnings::new(Paint::NONE)),
                 server: String::new(),
+                names_installation: false,
                 installation: OnceCell::new(),
                 call: limit,
                 page: limit,

@@ -87,7 +87,7 @@ impl UsageMetrics {
             )?,
             conflicts: IntCounter::new(
                 "hns_quota_ledger_conflicts_total",
-                "Writes of the quota ledger that another replica had preceded.",
+                "Writes of the quota ledger that another replica, or the controller, had preceded.",
             )?,
             waits: IntCounter::new(
                 "hns_quota_retries_total",

@@ -1,6 +1,6 @@
 //! Converts API objects to facts about Accurate's API.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use forest::accurate::{self, Fact, Settings, Stalled, SubNamespaceFact, SubNamespaceStatus};
 use forest::{Applied, Hop, Kind, Name};
@@ -13,7 +13,7 @@ use kube::core::DynamicObject;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::{finalizers, name, name_namespaces_of_subjects, namespace_of, pairs, version, written};
+use super::{finalizers, name, name_namespaces_of_subjects, namespace_of, pairs, version, writes, written};
 
 /// The fact for a `SubNamespace`, with its namespace. Of an invalid one only the metadata is used, as of an invalid anchor.
 pub fn sub_namespace(object: DynamicObject) -> (Name, SubNamespaceFact) {
@@ -62,17 +62,23 @@ fn shown(status: hns_api::accurate::SubNamespaceStatus) -> SubNamespaceStatus {
 }
 
 /// The labels and annotations of a namespace that Accurate's field manager has applied. Those that it has created stay with the
-/// namespace, whatever is applied later.
+/// namespace, whatever is applied later: it shares them with itself.
 pub(super) fn applied(metadata: &ObjectMeta) -> Applied {
     let is_applied = |entry: &&ManagedFieldsEntry| {
         entry.manager.as_deref() == Some(names::FIELD_MANAGER) && entry.operation.as_deref() == Some("Apply")
     };
-    let keys = |field: &str| {
-        let entries = metadata.managed_fields.iter().flatten().filter(is_applied);
-        let keys = entries.filter_map(|entry| written(entry, field)).flat_map(Map::keys);
-        keys.filter_map(|key| key.strip_prefix("f:").map(Into::into)).collect()
+    let keys = |field: &str| -> [BTreeSet<Box<str>>; 2] {
+        let (ours, others): (Vec<_>, Vec<_>) = metadata.managed_fields.iter().flatten().partition(is_applied);
+        let keys = ours.into_iter().filter_map(|entry| written(entry, field)).flat_map(Map::keys);
+        let applied: BTreeSet<Box<str>> =
+            keys.filter_map(|key| key.strip_prefix("f:").map(Into::into)).collect();
+        let is_set_too = |key: &str| others.iter().any(|entry| writes(entry, field, key));
+        let shared = applied.iter().filter(|key| is_set_too(key)).cloned().collect();
+        [applied, shared]
     };
-    Applied { labels: keys("f:labels"), annotations: keys("f:annotations") }
+    let [labels, shared_labels] = keys("f:labels");
+    let [annotations, shared_annotations] = keys("f:annotations");
+    Applied { labels, annotations, shared_labels, shared_annotations }
 }
 
 /// What an object says about its propagation.
@@ -198,7 +204,18 @@ mod tests {
             entry("accurate-controller", "Update", "f:b"),
             entry("kubectl", "Apply", "f:c"),
         ] });
-        let found = applied(&serde_json::from_value(metadata).unwrap());
-        assert_eq!((found.labels, found.annotations), ([Box::from("a")].into(), [Box::from("n")].into()));
+        let applied = |metadata: &Value| applied(&serde_json::from_value(metadata.clone()).unwrap());
+        let keys = |keys: &[&str]| keys.iter().map(|&key| key.into()).collect();
+        let mut wanted = Applied {
+            labels: keys(&["a"]),
+            annotations: keys(&["n"]),
+            shared_labels: keys(&[]),
+            shared_annotations: keys(&["n"]),
+        };
+        assert_eq!(applied(&metadata), wanted);
+        let mut shared = metadata;
+        shared["managedFields"][1]["fieldsV1"]["f:metadata"]["f:labels"]["f:a"] = json!({});
+        wanted.shared_labels = keys(&["a"]);
+        assert_eq!(applied(&shared), wanted);
     }
 }

@@ -120,7 +120,7 @@ fn resources(forest: &Forest, resolution: &Resolution) -> Vec<ResourceStatus> {
     resources
 }
 
-fn resource(forest: &Forest, Resolved { settings, group, resource, .. }: &Resolved) -> ResourceStatus {
+fn resource(forest: &Forest, Resolved { settings, resource, .. }: &Resolved) -> ResourceStatus {
     let id: Option<KindId> = forest.kind_named(&settings.kind.group, &settings.kind.kind);
     // A partial count would look like the whole.
     let known = id.filter(|id| forest.stream(Stream::Kind(*id)).is_synced());
@@ -133,7 +133,7 @@ fn resource(forest: &Forest, Resolved { settings, group, resource, .. }: &Resolv
         Mode::Ignore => (SynchronizationMode::Ignore, false, false),
     };
     ResourceStatus {
-        group: group.clone(),
+        group: settings.kind.group.clone(),
         version: settings.kind.version.clone(),
         resource: resource.clone(),
         mode: Some(mode),

@@ -112,6 +112,10 @@ pub(super) fn managed(settings: &RegistrationSettings, name: &str) -> String {
 /// Whether the old object is being deleted already.
 pub(super) const OLD_IS_GOING: &str = "has(oldObject.metadata.deletionTimestamp)";
 
+/// Whether a new object is marked as deleted. The API server removes the mark in a POST, and keeps it in a server-side apply.
+pub(super) const NEW_IS_GOING: &str =
+    "(request.operation == 'CREATE' && object.metadata.?deletionTimestamp.orValue(null) != null)";
+
 /// Whether the request is for the subresource `status`.
 pub(super) const IS_STATUS: &str = "request.?subResource.orValue('') == 'status'";
 

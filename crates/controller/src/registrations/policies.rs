@@ -22,6 +22,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
+use super::conditions::NEW_IS_GOING;
 use super::{RegistrationSettings, named};
 
 pub(super) use self::defaults::objects as mutating;
@@ -137,7 +138,17 @@ fn must(expression: impl Into<String>, message: &str) -> Validation {
     }
 }
 
-/// The same, with an expression for the message. The API server uses `message` if the expression fails.
+/// Refuses a new object that is marked as deleted, as in an export that was made while it was being deleted. The controller would end
+/// the deletion, and with an anchor its namespace would go.
+fn must_not_be_deleted_already() -> Validation {
+    must(
+        format!("!{NEW_IS_GOING}"),
+        "the new object is marked as deleted, and would be deleted at once, an anchor or SubNamespace together with its namespace; remove \
+         deletionTimestamp and deletionGracePeriodSeconds from metadata",
+    )
+}
+
+/// The same as [`must`], with an expression for the message. The API server uses `message` if the expression fails.
 fn must_saying(expression: impl Into<String>, message: &str, saying: impl Into<String>) -> Validation {
     Validation { message_expression: Some(saying.into()), ..must(expression, message) }
 }

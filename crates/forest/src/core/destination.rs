@@ -62,6 +62,12 @@ pub enum Withheld {
 }
 
 impl Exceptions {
+    /// Those of a source that propagates to all namespaces below, also where its kind requires it to opt in.
+    #[must_use]
+    pub fn everywhere() -> Self {
+        Self { all: true, ..Self::default() }
+    }
+
     /// Whether an object with these exceptions propagates to a destination. `label` looks up a label that the destination should
     /// have; `mode` is the kind's.
     ///

@@ -41,4 +41,8 @@ pub struct Applied {
     pub labels: BTreeSet<Box<str>>,
     /// Keys of annotations.
     pub annotations: BTreeSet<Box<str>>,
+    /// Those of the labels that others have also set: they stay when they are not applied any more.
+    pub shared_labels: BTreeSet<Box<str>>,
+    /// The same of annotations.
+    pub shared_annotations: BTreeSet<Box<str>>,
 }

@@ -74,7 +74,11 @@ impl Node {
 /// Why a namespace itself is halted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Halt {
-    IllegalParent(Name),
+    /// The parent is excluded, and may be missing, too.
+    IllegalParent {
+        parent: Name,
+        is_missing: bool,
+    },
     ParentMissing(Name),
     /// The members, the smallest name first and last, each upstream of the next.
     InCycle(Vec<Name>),
@@ -353,7 +357,8 @@ impl Tree {
         let upstream = self.upstream(id)?;
         let name = self.name(upstream);
         if !self.is_managed(upstream) {
-            return Some(Halt::IllegalParent(name.clone()));
+            let is_missing = self.namespace(upstream).is_none();
+            return Some(Halt::IllegalParent { parent: name.clone(), is_missing });
         }
         if !self.is_existing(upstream) {
             return Some(Halt::ParentMissing(name.clone()));

@@ -89,7 +89,12 @@ fn a_halt_has_one_reason() {
     let cases = [
         ("a, b:a", "b", None),
         ("b:gone", "b", Some(Halt::ParentMissing("gone".into()))),
-        ("b:kube-system", "b", Some(Halt::IllegalParent("kube-system".into()))),
+        (
+            "kube-system, b:kube-system",
+            "b",
+            Some(Halt::IllegalParent { parent: "kube-system".into(), is_missing: false }),
+        ),
+        ("b:kube-system", "b", Some(Halt::IllegalParent { parent: "kube-system".into(), is_missing: true })),
         ("a:b, b:a", "b", Some(Halt::InCycle(vec!["a".into(), "b".into(), "a".into()]))),
         ("a:b, b:a, c:a", "c", None),
         ("b?:gone", "b", Some(Halt::Unreadable("spec.parent is a number".into()))),
@@ -100,6 +105,25 @@ fn a_halt_has_one_reason() {
     for (text, name, expected) in cases {
         let forest = grow(text);
         assert_eq!(forest.own_halt(forest.id(name).unwrap()), expected, "{name} in {text}");
+    }
+}
+
+/// Below a missing parent, copies of deleted sources are deleted, below an excluded one they are not.
+#[test]
+fn children_are_told_that_their_excluded_parent_is_gone_and_is_there_again() {
+    let mut cluster = Cluster::draw("kube-system, b:kube-system, c:b");
+    let mut forest = cluster.forest();
+    let is_missing = |forest: &Forest| match forest.own_halt(forest.id("b").unwrap()) {
+        Some(Halt::IllegalParent { is_missing, .. }) => is_missing,
+        other => panic!("{other:?}"),
+    };
+    let mut another = cluster.namespaces["kube-system"].clone();
+    another.version.uid = "another".into();
+    let gone = cluster.remove_namespace("kube-system").unwrap();
+    for (fact, missing) in [(gone, true), (Fact::Namespace(another), false)] {
+        let change = forest.apply(fact);
+        assert!(["b", "c"].iter().all(|it| change.namespaces.contains_key(*it)), "{change:?}");
+        assert_eq!(is_missing(&forest), missing);
     }
 }
 

@@ -132,16 +132,17 @@ impl Reason {
 impl Halt {
     pub(crate) fn condition(&self, settings: &Settings) -> Condition {
         match self {
-            Self::IllegalParent(parent) => {
+            Self::IllegalParent { parent, is_missing } => {
                 let unmanaged = settings.unmanaged(parent);
-                let remedy = match unmanaged {
-                    Some(Unmanaged::Own) => "choose another parent",
-                    _ => "choose another parent, or have the administrator include it",
-                };
+                let can_be_included = !is_missing && !matches!(unmanaged, Some(Unmanaged::Own));
+                let or = if can_be_included { ", or have the administrator include it" } else { "" };
                 let why = unmanaged.map_or_else(|| "is not managed".to_owned(), |why| why.to_string());
+                let missing = if *is_missing { "does not exist, and " } else { "" };
                 Condition::new(
                     Reason::IllegalParent,
-                    format!("The parent {parent:?} {why}, so it can have no children; {remedy}"),
+                    format!(
+                        "The parent {parent:?} {missing}{why}, so it can have no children; choose another parent{or}"
+                    ),
                 )
             }
             Self::ParentMissing(parent) => Condition::new(
@@ -185,8 +186,15 @@ mod tests {
             ),
             ("hnc-system", "\"hnc-system\" is excluded, because hns runs in it", "; choose another parent"),
         ] {
-            let message = Halt::IllegalParent(parent.into()).condition(&settings).message;
-            assert!(message.contains(why) && message.ends_with(remedy), "{message}");
+            let message = |is_missing| {
+                Halt::IllegalParent { parent: parent.into(), is_missing }.condition(&settings).message
+            };
+            let (present, missing) = (message(false), message(true));
+            assert!(present.contains(why) && present.ends_with(remedy), "{present}");
+            assert!(
+                missing.contains("does not exist") && missing.ends_with("; choose another parent"),
+                "{missing}"
+            );
         }
     }
 

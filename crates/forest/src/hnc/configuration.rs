@@ -64,8 +64,6 @@ pub struct Resolution {
 pub struct Resolved {
     /// The kind and its configuration.
     pub settings: KindSettings,
-    /// The group as written.
-    pub group: String,
     /// The resource as written.
     pub resource: String,
     /// The index of its entry, if it has one.
@@ -138,7 +136,6 @@ impl Resolution {
     pub fn enforced() -> Self {
         let kinds = [Kind::role(), Kind::role_binding()];
         let kinds = kinds.map(|kind| Resolved {
-            group: kind.group.clone(),
             resource: kind.resource.clone(),
             settings: KindSettings::new(kind, Mode::Propagate),
             entry: None,
@@ -200,8 +197,8 @@ impl Resolution {
         if let Some(known) = known {
             (known.settings, known.entry) = (settings, Some(at));
         } else {
-            let (group, resource) = (entry.group.clone(), entry.resource.clone());
-            self.kinds.push(Resolved { settings, group, resource, entry: Some(at) });
+            let resource = entry.resource.clone();
+            self.kinds.push(Resolved { settings, resource, entry: Some(at) });
         }
         Ok(())
     }

@@ -21,6 +21,8 @@ pub struct Traits<'a> {
     pub secret_type: Option<&'a str>,
     /// Whether it has finalizers.
     pub has_finalizers: bool,
+    /// Whether it is being deleted.
+    pub is_terminating: bool,
     /// Looks up a label.
     pub label: &'a dyn Fn(&str) -> Option<&'a str>,
     /// Looks up an annotation.
@@ -112,7 +114,11 @@ pub fn exclusion(settings: &Settings, object: &Traits<'_>) -> Option<String> {
             keys::OPENSHIFT_DESCRIPTION
         ));
     }
-    object.has_finalizers.then(|| FINALIZERS.to_owned())
+    if object.has_finalizers {
+        return Some(FINALIZERS.to_owned());
+    }
+    // A server-side apply can create it so, and then it stays.
+    object.is_terminating.then(|| "it is being deleted".to_owned())
 }
 
 #[cfg(test)]
@@ -133,6 +139,7 @@ mod tests {
         label: Option<Pair>,
         annotation: Option<Pair>,
         has_finalizers: bool,
+        is_terminating: bool,
         says: Option<&'static str>,
     }
 
@@ -145,6 +152,7 @@ mod tests {
                 label: None,
                 annotation: None,
                 has_finalizers: false,
+                is_terminating: false,
                 says: None,
             }
         }
@@ -193,6 +201,7 @@ mod tests {
             Case::new(&config, "a").annotation(keys::OPENSHIFT_DESCRIPTION).says("openshift.io"),
             Case::new(&config, "a").annotation("other"),
             Case { has_finalizers: true, ..Case::new(&config, "a") }.says("finalizers"),
+            Case { is_terminating: true, ..Case::new(&config, "a") }.says("is being deleted"),
             Case { has_finalizers: true, ..Case::new(&anchor, "a") }.says(STRUCTURE),
             Case::new(&sub, "a").says(STRUCTURE),
             Case::new(&events[0], "a").says(EVENTS),
@@ -202,11 +211,19 @@ mod tests {
             Case::new(&config, &too_long).says("1024 bytes"),
             Case::new(&config, "a\u{FFFD}").says("U+FFFD"),
         ];
-        for Case { kind, name, secret_type, label, annotation, has_finalizers, says } in cases {
+        for Case { kind, name, secret_type, label, annotation, has_finalizers, is_terminating, says } in cases
+        {
             let get = |pair: Option<Pair>| move |key: &str| pair.filter(|it| it.0 == key).map(|it| it.1);
             let (label, annotation) = (get(label), get(annotation));
-            let traits =
-                Traits { kind, name, secret_type, has_finalizers, label: &label, annotation: &annotation };
+            let traits = Traits {
+                kind,
+                name,
+                secret_type,
+                has_finalizers,
+                is_terminating,
+                label: &label,
+                annotation: &annotation,
+            };
             let found = exclusion(&settings, &traits);
             let fits = match says {
                 None => found.is_none(),

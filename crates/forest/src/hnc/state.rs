@@ -250,7 +250,7 @@ impl State {
         let unreadable = self.hierarchy(id).is_some_and(|seen| seen.unreadable().is_some());
         let namespace = store.namespace(id);
         Standing {
-            counts: (store.is_existing(id), unreadable, is_external(store, id)),
+            counts: (namespace.is_some(), unreadable, is_external(store, id)),
             handed_down: self.handed_down(store, id),
             terminating: namespace.is_some_and(|seen| seen.terminating),
             lasts: store.lasting_namespace(id).is_some(),

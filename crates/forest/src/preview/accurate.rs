@@ -104,17 +104,24 @@ impl Preview {
 }
 
 /// What the API server makes of a namespace to which Accurate's field manager applies these: what this manager has applied before
-/// and does not apply again goes. For the other hierarchy, they are another manager's.
+/// and does not apply again goes, unless others have set it too. For the other hierarchy, they are another manager's.
 fn apply(seen: &mut NamespaceFact, labels: &Pairs, annotations: &Pairs) {
     type Keys = BTreeSet<Box<str>>;
-    let applied = |pairs: &mut Labels, (foreign, keys): (&mut Keys, &mut Keys), wanted: &Pairs| {
-        let kept = pairs.iter().filter(|(key, _)| !keys.contains(*key) && !wanted.contains_key(*key));
+    let applied = |pairs: &mut Labels, [foreign, keys, shared]: [&mut Keys; 3], wanted: &Pairs| {
+        let stays = |key: &str| !keys.contains(key) || shared.contains(key);
+        // Who sets another value takes the key from all others.
+        let is_shared = |(key, value): &(&String, &String)| pairs.get(key) == Some(value) && stays(key);
+        let now_shared = wanted.iter().filter(is_shared).map(|(key, _)| key.as_str().into()).collect();
+        let kept = pairs.iter().filter(|(key, _)| stays(key) && !wanted.contains_key(*key));
         *pairs = kept.chain(wanted.iter().map(|(key, value)| (&**key, &**value))).collect();
-        foreign.retain(|key| !keys.contains(key));
+        foreign.retain(|key| stays(key));
         *keys = wanted.keys().map(|key| key.as_str().into()).collect();
+        *shared = now_shared;
         foreign.extend(keys.iter().cloned());
     };
     let NamespaceFact { foreign, applied: by_us, .. } = seen;
-    applied(&mut seen.labels, (&mut foreign.labels, &mut by_us.labels), labels);
-    applied(&mut seen.annotations, (&mut foreign.annotations, &mut by_us.annotations), annotations);
+    let keys = [&mut foreign.labels, &mut by_us.labels, &mut by_us.shared_labels];
+    applied(&mut seen.labels, keys, labels);
+    let keys = [&mut foreign.annotations, &mut by_us.annotations, &mut by_us.shared_annotations];
+    applied(&mut seen.annotations, keys, annotations);
 }

@@ -237,22 +237,38 @@ fn a_template_that_is_unset_takes_its_copies_with_it() {
 /// What Accurate's field manager has applied and does not apply again goes; what others have set stays.
 #[test]
 fn labels_come_and_go_with_the_upstream_namespace() {
-    let mut forest = draw("r root team=red, q root example.com/type=x");
-    let labels = [(PARENT, "r"), (CREATED_BY, CREATOR), ("team", "red"), ("mine", "y")].into_iter().collect();
-    let applied = [PARENT, CREATED_BY, "team"].map(Into::into).into();
-    forest.apply(Fact::Namespace(NamespaceFact {
-        name: "s".into(),
-        version: Version { uid: "s".into(), resource_version: "1".into() },
-        labels,
-        applied: Applied { labels: applied, ..Applied::default() },
-        ..NamespaceFact::default()
-    }));
-    forest.apply(AccurateFact::SubNamespace("r".into(), form("s")));
-    let outcome = Cluster::of(forest, Vec::new()).tried(&[place("s", &[(PARENT, "q")])]);
-    let wanted = ["s parent:r>q", "s type:>x", "s team:red>", "~form r/s"];
-    assert_eq!(words(&outcome), wanted);
+    let tried = |shared: &[&str], intents: &[Intent]| {
+        let mut forest = draw("r root team=red, q root example.com/type=x, t template");
+        let keys = |keys: &[&str]| keys.iter().map(|&key| key.into()).collect();
+        forest.apply(Fact::Namespace(NamespaceFact {
+            name: "s".into(),
+            version: Version { uid: "s".into(), resource_version: "1".into() },
+            labels: [(PARENT, "r"), (CREATED_BY, CREATOR), ("team", "red"), ("mine", "y")]
+                .into_iter()
+                .collect(),
+            applied: Applied {
+                labels: keys(&[PARENT, CREATED_BY, "team"]),
+                shared_labels: keys(shared),
+                ..Applied::default()
+            },
+            ..NamespaceFact::default()
+        }));
+        forest.apply(AccurateFact::SubNamespace("r".into(), form("s")));
+        Cluster::of(forest, Vec::new()).tried(intents)
+    };
+    let moved = [place("s", &[(PARENT, "q")])];
+    let outcome = tried(&[], &moved);
+    assert_eq!(words(&outcome), ["s parent:r>q", "s type:>x", "s team:red>", "~form r/s"]);
     let stalled = outcome.sub_namespaces[0].after.as_ref().and_then(|it| it.stalled.as_deref());
     assert_eq!(stalled, Some("Conflicting namespace already exists"));
+    assert_eq!(words(&tried(&["team"], &moved)), ["s parent:r>q", "s type:>x", "~form r/s"]);
+    // A namespace that was made for a `SubNamespace` has the label from its creation, and one that was grafted does not.
+    let cut_and_instance =
+        [place("s", &[(PARENT, ""), (TYPE, "root")]), place("s", &[(TYPE, ""), (TEMPLATE, "t")])];
+    let wanted = ["s parent:r>", "s template:>t", "s created-by:accurate>", "s team:red>", "~form r/s"];
+    assert_eq!(words(&tried(&[], &cut_and_instance)), wanted);
+    let wanted = ["s parent:r>", "s template:>t", "s team:red>", "~form r/s"];
+    assert_eq!(words(&tried(&[CREATED_BY], &cut_and_instance)), wanted);
 }
 
 #[test]

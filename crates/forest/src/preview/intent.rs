@@ -188,6 +188,7 @@ impl Preview {
                     |(key, value): &&(Box<str>, Option<Box<str>>)| seen.labels.get(key) != value.as_deref();
                 for (key, _) in labels.iter().filter(is_new) {
                     seen.applied.labels.remove(key);
+                    seen.applied.shared_labels.remove(key);
                     seen.foreign.labels.insert(key.clone());
                 }
                 seen.labels = labelled(seen.labels.iter(), labels).collect();

@@ -334,7 +334,7 @@ fn apply(seen: &mut Namespace, labels: &Pairs, annotations: &Pairs) {
     seen.annotations.retain(|key, _| !seen.applied.annotations.contains(&**key));
     seen.labels.extend(labels.clone());
     seen.annotations.extend(annotations.clone());
-    seen.applied = Applied { labels: owned(labels), annotations: owned(annotations) };
+    seen.applied = Applied { labels: owned(labels), annotations: owned(annotations), ..Applied::default() };
 }
 
 /// The body of an object of a kind, by its position; `which` makes it this or that.

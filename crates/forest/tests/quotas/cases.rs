@@ -92,8 +92,8 @@ fn a_limit_that_nothing_counts_is_not_shown_as_enforced() {
         let found = quota.status.conditions.iter().find(|it| &*it.type_ == "Enforced").unwrap();
         (found.holds, found.reason.to_string(), found.message.to_string())
     };
-    let wanted = "Kubernetes does not count these resources, so their limits have no effect: never.test/gpu (an extended resource \
-                  is counted as requests.never.test/gpu only)";
+    let wanted = "Kubernetes does not count these resources: never.test/gpu (its limit has no effect: an extended resource is counted \
+                  as requests.never.test/gpu only)";
     assert_eq!(enforced(&run), (false, "LimitsNotCounted".into(), wanted.into()));
     let right = run.cluster.put_quota("top", "all", resources(&[("pods", "5")]), &[]);
     run.hear([right]);

@@ -77,16 +77,23 @@ pub(crate) async fn read(
     if !is_listed && changed.iter().any(|it| concerned.contains(it)) {
         around.lacking.push("list namespaces".to_owned());
     }
-    let mut walk = Walk { session, changed, are_known, is_listed, around, edges };
+    let unread = Vec::new();
+    let mut walk = Walk { session, changed, are_known, is_listed, around, edges, unread };
     for name in concerned {
         walk.go(vec![(*name).into()], Walk::above).await?;
     }
     for name in changed {
         walk.go(walk.below(name), Walk::below).await?;
     }
-    let Walk { mut around, .. } = walk;
+    let Walk { mut around, unread, .. } = walk;
     if !around.hidden.is_empty() {
         around.lacking.push(format!("list the SubNamespaces in {}", around.hidden.join(", ")));
+    }
+    if !unread.is_empty() {
+        around.lacking.push(format!(
+            "read the labels and annotations of {}, on which more effects can depend",
+            unread.join(", ")
+        ));
     }
     Ok(around)
 }
@@ -110,6 +117,8 @@ struct Walk<'a> {
     around: Around,
     /// Namespaces and their upstream namespaces.
     edges: Vec<(Name, Name)>,
+    /// Namespaces that the user may not read.
+    unread: Vec<Name>,
 }
 
 impl Walk<'_> {
@@ -142,8 +151,11 @@ impl Walk<'_> {
         }
         self.around.namespaces.push(name.clone());
         if !self.is_listed {
-            let found = self.session.call(self.session.all::<Namespace>().get_metadata(name)).await;
-            self.edges.extend(found.into_iter().flat_map(|it| edges(it.metadata)));
+            match self.session.call(self.session.all::<Namespace>().get_metadata(name)).await {
+                Ok(found) => self.edges.extend(edges(found.metadata)),
+                Err(problem) if problem.is_forbidden() => self.unread.push(name.clone()),
+                Err(_) => {}
+            }
         }
         if !self.are_known {
             match list(self.session, Some(name)).await {

@@ -2,6 +2,7 @@
 
 use forest::preview::Intent;
 use forest::rules::{DenialKind, Verdict};
+use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE, TYPE_ROOT, TYPE_TEMPLATE};
 
 use super::{ClusterPreview, admission, dry_run};
 use crate::Failure;
@@ -86,6 +87,28 @@ impl ClusterPreview<'_> {
         self.preview.change(&allow, &self.user);
     }
 
+    /// Adds what the user may not read and the API server would not accept the changes in Accurate's hierarchy without: a parent or template has
+    /// such a type, and a `SubNamespace` that is deleted exists.
+    pub(super) fn presume_hierarchy(&mut self, intents: &[Intent]) {
+        for (name, of) in intents.iter().flat_map(upstream) {
+            if self.is_unreadable(name) {
+                let labels = vec![(TYPE.into(), Some(of.into()))];
+                self.preview.change(&Intent::Label { namespace: name.into(), labels }, &self.user);
+            }
+        }
+        for intent in intents {
+            if let Intent::DeleteSubNamespace { parent, child } = intent
+                && self.unread.contains(parent)
+                && !self.forest().has_sub_namespace(parent, child)
+            {
+                let (parent, child) = (parent.clone(), child.clone());
+                let [labels, annotations] = Default::default();
+                let create = Intent::CreateSubNamespace { parent, child, labels, annotations };
+                self.preview.change(&create, &self.user);
+            }
+        }
+    }
+
     pub(super) async fn decide(&mut self, intent: &Intent) -> Result<Decision, Failure> {
         if let Some(refusal) = admission::unfit(self.forest(), intent) {
             return Ok(refusal);
@@ -114,6 +137,22 @@ impl ClusterPreview<'_> {
                 Decision::Unknown { why: "the questions of the rules could not be answered".into() }
             }
         })
+    }
+}
+
+/// The namespaces that the change names as parents or templates in Accurate's hierarchy, with the type that makes them fit.
+fn upstream(intent: &Intent) -> Vec<(&str, &'static str)> {
+    match intent {
+        Intent::CreateSubNamespace { parent, .. } => vec![(parent, TYPE_ROOT)],
+        Intent::Label { labels, .. } => {
+            let of = |key: &str| match key {
+                PARENT => Some(TYPE_ROOT),
+                TEMPLATE => Some(TYPE_TEMPLATE),
+                _ => None,
+            };
+            labels.iter().filter_map(|(key, value)| Some((value.as_deref()?, of(key)?))).collect()
+        }
+        _ => Vec::new(),
     }
 }
 

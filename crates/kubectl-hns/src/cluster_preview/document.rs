@@ -133,15 +133,19 @@ pub(crate) struct SubNamespace {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Object {
     pub(crate) namespace: String,
     /// `rolebindings.rbac.authorization.k8s.io`.
     pub(crate) resource: String,
     pub(crate) name: String,
     pub(crate) action: &'static str,
-    /// The namespace of the source that is not copied here.
+    /// The namespace of the source that is copied here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) source: Option<String>,
+    /// Of an object that would be created: whether there may be one of this name, because the user may not list the objects there.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) may_exist: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -205,7 +209,7 @@ impl Document {
             namespaces: outcome.namespaces.iter().map(|it| namespace(it, result)).collect(),
             anchors: outcome.anchors.iter().map(anchor).collect(),
             sub_namespaces: outcome.sub_namespaces.iter().map(sub_namespace).collect(),
-            objects: outcome.objects.iter().map(|it| object(&result.forest, it)).collect(),
+            objects: outcome.objects.iter().map(|it| object(it, result)).collect(),
             kept: outcome.kept.iter().map(|it| kept(&result.forest, it)).collect(),
             quotas: outcome.quotas.iter().flat_map(quotas).collect(),
             totals: Totals::default(),
@@ -238,7 +242,7 @@ impl Document {
     }
 
     fn count(&self) -> Totals {
-        let objects = |action| self.objects.iter().filter(|it| it.action == action).count();
+        let objects = |action| self.objects.iter().filter(|it| it.action == action && !it.may_exist).count();
         let namespaces = |action| self.namespaces.iter().filter(|it| it.action == action).count();
         Totals {
             objects_created: objects(CREATE),
@@ -415,7 +419,7 @@ fn kept(forest: &Forest, object: &KeptObject) -> Kept {
     }
 }
 
-fn object(forest: &Forest, change: &ObjectChange) -> Object {
+fn object(change: &ObjectChange, result: &PreviewResult) -> Object {
     let action = match change.effect() {
         Effect::Create => CREATE,
         Effect::Update => UPDATE,
@@ -423,11 +427,13 @@ fn object(forest: &Forest, change: &ObjectChange) -> Object {
         Effect::Delete => DELETE,
     };
     let source = change.after.as_ref().and_then(|it| it.inherited_from.as_ref());
+    let place = (change.key.kind, change.namespace.clone());
     Object {
         namespace: change.namespace.to_string(),
-        resource: forest.kind(change.key.kind).group_resource(),
+        resource: result.forest.kind(change.key.kind).group_resource(),
         name: change.key.name.to_string(),
         action,
         source: source.map(ToString::to_string),
+        may_exist: action == CREATE && result.unlisted.contains(&place),
     }
 }

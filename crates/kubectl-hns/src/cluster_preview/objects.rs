@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use forest::exceptions::Exceptions;
 use forest::{Fact, KindId, Name, ObjectFact, Stream};
 
 use super::ClusterPreview;
@@ -42,7 +43,7 @@ impl ClusterPreview<'_> {
             Err(problem) if problem.is_forbidden() => Vec::new(),
             Err(problem) => return Err(failed(problem)),
         };
-        let mut unseen = Vec::new();
+        let mut unseen: Vec<String> = Vec::new();
         for namespace in &self.within {
             match loader::objects(self.session, self.forest(), (&kind, true), Some(namespace)).await {
                 Ok(found) => all.extend(found),
@@ -51,6 +52,7 @@ impl ClusterPreview<'_> {
             }
         }
         all.extend(unseen_sources(&all, &unseen));
+        self.unlisted.extend(unseen.iter().map(|namespace| (id, namespace.as_str().into())));
         if !unseen.is_empty() {
             self.hidden.push(resource);
         }
@@ -96,7 +98,9 @@ fn unseen_sources(all: &[ObjectFact], unseen: &[String]) -> Vec<ObjectFact> {
             if let Some(hop) = &mut hop {
                 hop.from = None;
             }
-            sources.push(ObjectFact { namespace, inherited_from: None, hop, ..copy.clone() });
+            // What the source says of its propagation is not known. It has this copy.
+            let exceptions = Some(Box::new(Ok(Exceptions::everywhere())));
+            sources.push(ObjectFact { namespace, inherited_from: None, exceptions, hop, ..copy.clone() });
         }
     }
     sources
@@ -121,7 +125,9 @@ mod tests {
             fact("b", "own", None),
         ];
         let found = unseen_sources(&all, &["a".into()]);
-        let found: Vec<_> = found.iter().map(|it| (&*it.namespace, &*it.name, &it.inherited_from)).collect();
-        assert_eq!(found, [("a", "r", &None)]);
+        let [source] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((&*source.namespace, &*source.name, &source.inherited_from), ("a", "r", &None));
+        let asks = source.exceptions.as_deref().unwrap().as_ref().unwrap();
+        assert_eq!(asks.admit_somewhere(forest::Mode::AllowPropagate), Ok(()));
     }
 }

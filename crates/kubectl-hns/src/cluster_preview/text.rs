@@ -29,7 +29,11 @@ impl Document {
     pub(crate) fn effects(&self, paint: Paint) -> String {
         let mut text = String::new();
         if self.is_void() {
-            text.line("Nothing else would change.");
+            text.line(if self.totals_at_least {
+                "No other effects are known."
+            } else {
+                "Nothing else would change."
+            });
             return text;
         }
         if !self.namespaces.is_empty() {
@@ -71,8 +75,7 @@ impl Document {
         text.line(format!("\nTotals{at_least}: {}", totals(&self.totals)));
         if let Some(pending) = self.pending.filter(|it| *it > 0) {
             let writes = if pending == 1 { "write" } else { "writes" };
-            let pending =
-                format!("Independently of this change, the controller has {pending} {writes} left to do.");
+            let pending = format!("Without this change, the controller has {pending} {writes} left to do.");
             text.line(paint.ink(Ink::Faint, &pending));
         }
         text
@@ -173,11 +176,17 @@ fn sub_namespace(form: &SubNamespace, paint: Paint) -> String {
 }
 
 fn object(object: &Object, paint: Paint) -> String {
-    let Object { namespace, resource, name, action, source } = object;
+    let Object { namespace, resource, name, action, source, may_exist } = object;
     let from = source.as_ref().map(|source| format!(", from {source}")).unwrap_or_default();
     let participle = if *action == "overwrite" { "overwritten".to_owned() } else { format!("{action}d") };
     let line = format!("  {resource} {} in {namespace} would be {participle}{from}", printable(name));
     match *action {
+        _ if *may_exist => {
+            let unless = format!(
+                "{line}, unless one of this name is there (you may not list {resource} in {namespace})"
+            );
+            paint.ink(Ink::Warning, &unless)
+        }
         "overwrite" => paint.ink(Ink::Bad, &format!("{line} (it is not a copy: its content would be lost)")),
         "delete" => paint.ink(Ink::Warning, &line),
         _ => line,
@@ -226,7 +235,7 @@ mod tests {
 
     fn object(namespace: &str, action: &'static str, source: Option<&str>) -> Object {
         let (resource, name, source) = ("secrets".into(), "s".into(), source.map(str::to_owned));
-        Object { namespace: namespace.into(), resource, name, action, source }
+        Object { namespace: namespace.into(), resource, name, action, source, may_exist: false }
     }
 
     fn values(before: Option<&str>, after: Option<&str>) -> Values {
@@ -265,7 +274,12 @@ mod tests {
                     SubNamespace { namespace, name, action, stalled }
                 })
                 .into(),
-            objects: vec![object("gone", "delete", None), object("n", "overwrite", Some("a"))],
+            objects: vec![
+                object("gone", "delete", None),
+                object("n", "overwrite", Some("a")),
+                object("n", "create", Some("a")),
+                Object { may_exist: true, ..object("hidden", "create", Some("a")) },
+            ],
             kept: vec![Kept {
                 namespace: "n".into(),
                 resource: "secrets".into(),
@@ -304,12 +318,14 @@ SubNamespaces:
 
 Objects:
   secrets s in n would be overwritten, from a (it is not a copy: its content would be lost)
+  secrets s in n would be created, from a
+  secrets s in hidden would be created, from a, unless one of this name is there (you may not list secrets in hidden)
 
 Objects that would be kept although they conflict:
   secrets k in n would be kept; the one of a would not be copied
 
 Totals: objects: 0 created, 0 updated, 0 overwritten, 0 deleted; namespaces: 0 created, 0 deleted, 0 changed; labels: 0 changed; annotations: 3 changed.
-Independently of this change, the controller has 2 writes left to do.
+Without this change, the controller has 2 writes left to do.
 ";
         assert_eq!(document.text(Paint::NONE), wanted);
         assert_eq!(
@@ -389,6 +405,9 @@ Totals: ";
         let wanted = "It is unknown whether this would be allowed: why\nNothing else would change.\n";
         assert_eq!(unknown.text(Paint::NONE), wanted);
         assert!(unknown.is_possible().is_ok());
+        let partial = Document { totals_at_least: true, ..unknown };
+        let wanted = "It is unknown whether this would be allowed: why\nNo other effects are known.\n";
+        assert_eq!(partial.text(Paint::NONE), wanted);
         let unchanged = Document {
             change: vec!["a has no parent; unchanged".into()],
             is_unchanged: true,

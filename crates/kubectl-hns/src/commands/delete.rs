@@ -50,7 +50,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "CHILD", value_parser = crate::flags::namespace)]
     child: String,
 
-    /// Delete the subnamespaces below as well.
+    /// Delete the subnamespaces below as well. Full namespaces below stay with all below them.
     #[arg(short, long = "allowCascadingDeletion")]
     allow: bool,
 

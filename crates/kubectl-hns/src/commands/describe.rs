@@ -4,6 +4,7 @@ mod children;
 
 use clap::Args;
 use forest::hnc::external_manager;
+use forest::text::limited;
 use hns_api::{HierarchyConfiguration, SubnamespaceAnchor, annotations, events};
 use hns_cluster::ingest;
 use k8s_openapi::api::core::v1::{Event, Namespace};
@@ -277,6 +278,9 @@ fn line(event: &Event, now: Timestamp) -> Option<Line> {
     })
 }
 
+/// Every kind, namespace and name but a very long name of an RBAC object is shown whole.
+const OBJECT: usize = 400;
+
 fn text(description: &Description, paint: Paint) -> String {
     let Description { namespace, parent, children, conditions, .. } = description;
     let mut text = format!("Hierarchy configuration for namespace {namespace}\n");
@@ -335,7 +339,7 @@ fn text(description: &Description, paint: Paint) -> String {
     }
     text.line(format!("Events from the objects in namespace {namespace}"));
     let heading = row(["Last Seen", "Reason", "Object", "Message"]);
-    let cells = |it: &Line| row([&*it.last_seen, &*it.reason, &*it.object, &*it.message]);
+    let cells = |it: &Line| row([&*it.last_seen, &*it.reason, &*limited(&it.object, OBJECT), &*it.message]);
     let rows: Vec<Vec<String>> =
         std::iter::once(heading).chain(description.events.iter().map(cells)).collect();
     text.push_str(&aligned(&rows, 2));
@@ -517,5 +521,13 @@ Last Seen  Reason                 Object      Message
 90s        CannotPropagateObject  Secret:n/a  CannotPropagateObject of a
 ";
         assert!(drawn(&description).ends_with(wanted), "{}", drawn(&description));
+
+        let long = ["x".repeat(253), "x".repeat(1_100)];
+        let events = long
+            .map(|name| Event { message: None, ..event("R", &name, "2026-01-01T00:59:59Z", "hnc.x-k8s.io") });
+        let description = Description { events: lines(&events, now), ..Description::default() };
+        let sizes: Vec<_> =
+            drawn(&description).lines().rev().take(2).map(|line| line.trim_end().len()).collect();
+        assert_eq!(sizes, [19 + OBJECT, 19 + "Secret:n/".len() + 253]);
     }
 }

@@ -207,7 +207,11 @@ fn above(namespace: &str, sources: &str, limits: &str) -> Option<String> {
     let decisive = if limits.is_empty() {
         String::new()
     } else {
-        format!(". The least that is left of each resource, as of up to 30 s ago: {}", limits.join("; "))
+        format!(
+            ". The least that is left of each resource (a change of less than 10 percentage points may not be shown, and others only \
+             after 30 s): {}",
+            limits.join("; ")
+        )
     };
     let too = if own.is_empty() { "" } else { ", too" };
     let text = format!("quotas of namespaces above limit {namespace}{too}: {}{decisive}", above.join(", "));
@@ -310,8 +314,8 @@ mod tests {
         assert_eq!(
             above("team", "acme/all@1f,team/own@2e", limits).as_deref(),
             Some(
-                "quotas of namespaces above limit team, too: acme/all. The least that is left of each resource, as of up to 30 s ago: \
-                 services: acme/all, 25% of 4 left"
+                "quotas of namespaces above limit team, too: acme/all. The least that is left of each resource (a change of less than 10 \
+                 percentage points may not be shown, and others only after 30 s): services: acme/all, 25% of 4 left"
             )
         );
         assert_eq!(

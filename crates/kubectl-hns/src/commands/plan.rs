@@ -259,16 +259,17 @@ async fn configure(
         let change = vec![format!("The configuration of {name} would not change")];
         return Ok((change, cluster_preview.try_all(&[]).await?));
     }
-    let entries_of_both = (&*present, &*wanted);
-    let mut change = vec![format!("The configuration of {name} would change")];
-    change.extend(target.unprotected(session, entries_of_both, kinds::Tense::Planned).await);
+    let unprotected = target.unprotected(session, (&present, &wanted), kinds::Tense::Planned).await;
     let intent = Intent::Configure {
         old: cluster_preview.configured.entries.clone(),
         new: entries_of(Some(&json!({ "resources": wanted }))),
         served: cluster_preview.configured.served.clone(),
     };
     let cluster_preview = cluster_preview.configuring(object, wanted);
-    Ok((change, Box::pin(cluster_preview.try_all(&[intent])).await?))
+    let result = Box::pin(cluster_preview.try_all(&[intent])).await?;
+    let is_refused = result.decisions.iter().any(Decision::is_refusal);
+    let change = format!("The configuration of {name} would change");
+    Ok((std::iter::once(change).chain(unprotected.filter(|_| !is_refused)).collect(), result))
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use super::hierarchy::{self, stays};
 use crate::cluster_preview::{ClusterPreview, Document};
-use crate::failure::Problem;
+use crate::failure::{CONVERT, Problem};
 use crate::lines::printable;
 use crate::session::Session;
 use crate::structure::{self, unreadable};
@@ -211,7 +211,7 @@ pub(super) fn to_sub(placement: &Placement) -> Result<Vec<Step>, Failure> {
             return Err(Failure::new(format!(
                 "Error: {name} is in a hierarchy of Accurate, so it cannot become a subnamespace"
             ))
-            .with_hint("`kubectl hns convert ROOT --to hnc` takes the whole tree below its root to the hierarchy of HNC."));
+            .with_hint(CONVERT));
         }
         return Err(Failure::new(format!("Error: {name} has no parent, so it cannot become a subnamespace"))
             .with_hint(format!("Set a parent first: `kubectl hns move {name} --to PARENT`.")));

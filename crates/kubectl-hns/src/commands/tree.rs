@@ -189,7 +189,7 @@ async fn read(
         tree.exclude(&settings);
     }
     for root in named.iter().filter_map(|it| structure.namespaces.get(&**it)) {
-        let shown_by = shown_by(structure.is_whole, &root.name);
+        let shown_by = format!("accurate namespace describe {}", root.name);
         notes.extend(accurate_trees::note(session, root, &shown_by).await);
     }
     if let Some(selector) = &arguments.selector {
@@ -206,15 +206,15 @@ async fn read(
     }
     if arguments.is_all() {
         let drawn = trees.iter().flat_map(Node::all).filter_map(|it| structure.namespaces.get(&*it.name));
-        let shown_by = shown_by(structure.is_whole, "NAMESPACE");
-        notes.extend(accurate_trees::note_on_some(session, drawn, &shown_by).await);
+        // The lists read all namespaces.
+        let shown_by = if structure.is_whole {
+            "`kubectl accurate list` and `kubectl accurate template list`"
+        } else {
+            "`kubectl accurate namespace describe NAMESPACE`"
+        };
+        notes.extend(accurate_trees::note_on_some(session, drawn, shown_by).await);
     }
     Ok((trees, notes))
-}
-
-/// What shows the place of the namespace in Accurate's hierarchy: `accurate list` reads all namespaces.
-fn shown_by(is_whole: bool, name: &str) -> String {
-    if is_whole { "accurate list".to_owned() } else { format!("accurate namespace describe {name}") }
 }
 
 /// A note if of some namespaces it is not known whether they are subnamespaces.
@@ -237,8 +237,14 @@ async fn with_object(
     roots: impl Fn(&Structure) -> Vec<Name>,
 ) -> Result<(Vec<Node>, Structure, Vec<String>), Failure> {
     // A copy may come from above the roots.
-    let extent = if let Extent::Below(roots) = extent { Extent::Around(roots) } else { extent };
-    let structure = structure::read_with_anchors(session, extent).await?;
+    let around = if let Extent::Below(roots) = extent { Extent::Around(roots) } else { extent };
+    let structure = structure::read_with_anchors(session, around).await?;
+    if let Extent::Below(roots) = extent
+        && !roots.iter().all(|root| structure.namespaces.contains_key(&**root))
+    {
+        // Who may read nothing of a root gets the same answer as without an object.
+        structure::read(session, extent).await?;
+    }
     let roots = roots(&structure);
     let object_states = ObjectStates::read(session, subject, structure, &roots).await?;
     let trees = picture::build_with_object(&object_states, &roots);
@@ -291,13 +297,6 @@ pub(super) fn drawn(trees: &[Node], form: Option<Form>, terminal: &Terminal) -> 
 mod tests {
     use super::*;
     use crate::structure::tests::sketch;
-
-    #[test]
-    fn who_may_not_list_namespaces_is_told_of_another_command() {
-        for (is_whole, wanted) in [(true, "accurate list"), (false, "accurate namespace describe n")] {
-            assert_eq!(shown_by(is_whole, "n"), wanted);
-        }
-    }
 
     #[test]
     fn what_may_be_a_subnamespace_is_noted() {

@@ -47,11 +47,8 @@ const LONGEST_FIRST: [&str; 22] = [
     LIBRARY,
 ];
 
-/// The tests of the suite `propagation` that measure times.
-const SPEED: (&str, &str) = ("speed", "propagation");
-
-/// These suites run alone, after all others.
-const ALONE: [&str; 2] = [SPEED.0, NODE];
+/// These suites have a module `speed` with tests that measure times.
+const WITH_SPEED: [&str; 2] = ["propagation", "structure"];
 
 /// The suites that depend most on features of the API server; they also run on the oldest supported version.
 const ON_THE_OLDEST: [&str; 6] =
@@ -124,31 +121,38 @@ pub(crate) fn in_order(mut suites: Vec<Suite>) -> Vec<Suite> {
 /// The suites for the oldest supported Kubernetes.
 pub(crate) fn on_the_oldest(suites: &[Suite]) -> Vec<Suite> {
     let minor = Kubernetes::Oldest.minor();
-    again(suites, &ON_THE_OLDEST, minor, (Kubernetes::VARIABLE, minor))
+    again_with(suites, &ON_THE_OLDEST, minor, (Kubernetes::VARIABLE, minor))
 }
 
 /// The suites of HNC's API for installations that serve Accurate's too.
 pub(crate) fn with_accurate(suites: &[Suite]) -> Vec<Suite> {
-    again(suites, &WITH_ACCURATE, "accurate", (product::WITH_ACCURATE, "true"))
+    again_with(suites, &WITH_ACCURATE, "accurate", (product::WITH_ACCURATE, "true"))
 }
 
-/// The tests that measure times. A plain `cargo test` leaves them out, because it runs others beside them.
-fn speed(suites: &[Suite]) -> Option<Suite> {
-    let (name, of) = SPEED;
-    let suite = suites.iter().find(|suite| suite.name == of)?.clone();
-    Some(Suite { name: name.to_owned(), args: vec![name.into(), "--ignored".into()], alone: true, ..suite })
+/// The tests that measure times, which run alone. A plain `cargo test` leaves them out, because it runs others beside them.
+fn speed(suites: &[Suite]) -> Vec<Suite> {
+    let alone = |suite| Suite { args: vec!["::speed::".into(), "--ignored".into()], alone: true, ..suite };
+    again(suites, &WITH_SPEED, "speed").map(alone).collect()
 }
 
 /// Those of the suites that are `chosen`, with this environment variable.
-fn again(suites: &[Suite], chosen: &[&str], suffix: &str, (variable, value): (&str, &str)) -> Vec<Suite> {
+fn again_with(
+    suites: &[Suite],
+    chosen: &[&str],
+    suffix: &str,
+    (variable, value): (&str, &str),
+) -> Vec<Suite> {
+    let with = |mut suite: Suite| {
+        suite.env.push((variable.into(), value.into()));
+        suite
+    };
+    again(suites, chosen, suffix).map(with).collect()
+}
+
+/// Those of the suites that are `chosen`, with this at the end of their names.
+fn again(suites: &[Suite], chosen: &[&str], suffix: &str) -> impl Iterator<Item = Suite> {
     let again = suites.iter().filter(|suite| chosen.contains(&suite.name.as_str())).cloned();
-    again
-        .map(|mut suite| {
-            suite.name = format!("{}-{suffix}", suite.name);
-            suite.env.push((variable.into(), value.into()));
-            suite
-        })
-        .collect()
+    again.map(move |suite| Suite { name: format!("{}-{suffix}", suite.name), ..suite })
 }
 
 impl Suite {
@@ -161,7 +165,7 @@ impl Suite {
         ];
         let variables = variables.into_iter().map(|(name, value)| (name.into(), value));
         Self {
-            alone: ALONE.contains(&name.as_str()),
+            alone: name == NODE,
             // A plain `cargo test` leaves it out.
             args: if name == NODE { vec!["--ignored".into()] } else { Vec::new() },
             name,
@@ -253,13 +257,19 @@ mod tests {
     #[test]
     fn the_lists_name_existing_suites() {
         let is_there = |name: &str| root().join(format!("e2e/tests/{name}.rs")).is_file();
-        for name in LONGEST_FIRST.into_iter().chain(ALONE).chain(ON_THE_OLDEST).chain(WITH_ACCURATE) {
-            assert!(is_there(name) || [UNIT, LIBRARY, SPEED.0].contains(&name), "there is no suite {name}");
+        for name in LONGEST_FIRST
+            .into_iter()
+            .chain([NODE])
+            .chain(ON_THE_OLDEST)
+            .chain(WITH_ACCURATE)
+            .chain(WITH_SPEED)
+        {
+            assert!(is_there(name) || [UNIT, LIBRARY].contains(&name), "there is no suite {name}");
         }
         for entry in fs::read_dir(root().join("e2e/tests")).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-            let is_known = LONGEST_FIRST.contains(&name.as_str()) || ALONE.contains(&name.as_str());
+            let is_known = LONGEST_FIRST.contains(&name.as_str()) || name == NODE;
             assert!(is_known || !path.is_file(), "the order lacks {name}");
         }
     }
@@ -272,9 +282,9 @@ mod tests {
 
     #[test]
     fn times_are_measured_while_nothing_else_runs() {
-        let speed = speed(&["metrics", "propagation"].map(suite)).unwrap();
-        assert_eq!((speed.program, speed.alone), (suite("propagation").program, true));
-        assert_eq!(speed.args, ["speed", "--ignored"]);
+        let speed = speed(&["metrics", "propagation", "structure"].map(suite));
+        assert_eq!(names(&speed), ["propagation-speed", "structure-speed"]);
+        assert!(speed.iter().all(|suite| suite.alone && suite.args == ["::speed::", "--ignored"]));
     }
 
     #[test]

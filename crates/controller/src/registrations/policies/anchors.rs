@@ -1,5 +1,5 @@
 //! `hns-anchors`: the creator of an anchor and its state `Conflict` do not change, nor does the status of a `SubNamespace`, and both stay
-//! small. An anchor that is being deleted keeps the controller's finalizer.
+//! small. An anchor that is being deleted keeps the controller's finalizer, and a new one is not marked as deleted.
 //!
 //! The webhook for anchors fails closed for every creation and deletion, and for every change of the spec or the owner
 //! references. It does not receive other writes, so that finalizers can be removed by hand. Such a write must not change two
@@ -9,6 +9,8 @@
 //! Only an admin of the anchor's namespace may remove the controller's finalizer by hand: an editor could delete the anchor alone
 //! while no controller acts, and no quota on anchors would count its subnamespace. Before the deletion the webhook judges that;
 //! afterwards this policy, so that an admin can do so while no webhook answers.
+//!
+//! A server-side apply can create an object that is marked as deleted. No deletion is judged then, and no right to delete is needed.
 
 use forest::keys;
 use hns_api::{accurate, annotations, names};
@@ -17,11 +19,11 @@ use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use super::super::RegistrationSettings;
 use super::super::cel::any_of;
 use super::super::conditions::{
-    IS_STATUS, MOST_LABELS, OLD_IS_GOING, STATUS_DIFFERS, condition, conflict_is_removed, has_finalizer,
-    metadata_grows, new_annotation, not_the_controller, old_annotation, restoring,
+    IS_STATUS, MOST_LABELS, NEW_IS_GOING, OLD_IS_GOING, STATUS_DIFFERS, condition, conflict_is_removed,
+    has_finalizer, metadata_grows, new_annotation, not_the_controller, old_annotation, restoring,
 };
 use super::super::entries::rule;
-use super::{Policy, must};
+use super::{Policy, must, must_not_be_deleted_already};
 
 /// Whether the anchor becomes too large. What is too large already can be made smaller.
 fn grows() -> String {
@@ -52,9 +54,16 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
         "authorizer.group('{group}').resource('hierarchyconfigurations').namespace(object.metadata.?namespace.orValue(''))\
          .check('update').allowed()"
     );
-    let mut guarded = vec![format!("{new} != {old}"), conflict_is_removed(), is_released(), grows()];
+    let mut guarded = vec![
+        format!("{new} != {old}"),
+        conflict_is_removed(),
+        is_released(),
+        grows(),
+        NEW_IS_GOING.to_owned(),
+    ];
     let mut rules = vec![rule(group, &["subnamespaceanchors"], &["CREATE", "UPDATE"])];
     let mut validations = vec![
+        must_not_be_deleted_already(),
         must(
             creator,
             "the annotation hnc.x-k8s.io/initial-admin names the creator, is recorded when the anchor is created, and \

@@ -1,5 +1,5 @@
 //! `hns-hierarchy`: accounts whose deletions the webhook does not receive may delete only in a namespace that is being deleted; and a
-//! `HierarchyConfiguration` stays small.
+//! `HierarchyConfiguration` stays small, and a new one is not marked as deleted.
 //!
 //! The namespace controller deletes without a review. If all controllers share one identity, the garbage collector has it too, and
 //! deletes every object whose owner is deleted: a user who may write a `HierarchyConfiguration` could have it deleted, and so leave
@@ -13,22 +13,25 @@ use hns_api::names;
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 
 use super::super::RegistrationSettings;
+use super::super::cel::any_of;
 use super::super::conditions::{
-    MOST_LABELS, condition, is_the_namespace_controller, metadata_grows, not_the_controller, old_has_a_spec,
+    MOST_LABELS, NEW_IS_GOING, condition, is_the_namespace_controller, metadata_grows, not_the_controller,
+    old_has_a_spec,
 };
 use super::super::entries::rule;
-use super::{Policy, must, must_saying};
+use super::{Policy, must, must_not_be_deleted_already, must_saying};
 
 pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPolicy {
     let drops_a_spec = format!("{} && ({})", is_the_namespace_controller(), old_has_a_spec());
-    let guarded =
-        format!("request.operation == 'DELETE' ?\n({drops_a_spec}) :\n({})", metadata_grows(MOST_LABELS));
+    let writes = any_of(&[metadata_grows(MOST_LABELS), NEW_IS_GOING.to_owned()]);
+    let guarded = format!("request.operation == 'DELETE' ?\n({drops_a_spec}) :\n({writes})");
     Policy {
         name: names::policies::HIERARCHY,
         rules: vec![rule(hns_api::GROUP, &["hierarchyconfigurations"], &["CREATE", "UPDATE", "DELETE"])],
         conditions: vec![not_the_controller(settings), condition("changes-what-is-guarded", guarded)],
         variables: vec![],
         validations: vec![
+            must_not_be_deleted_already(),
             must_saying(
                 "request.operation != 'DELETE' || has(namespaceObject.metadata.deletionTimestamp)",
                 "its spec is not empty, and a controller of the cluster cannot change the hierarchy",

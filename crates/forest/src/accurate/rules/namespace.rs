@@ -5,6 +5,8 @@
 //! namespace that is excluded by name. A namespace that is already being deleted may lose its labels, and gets no others. An API
 //! server need not ask about anything else.
 
+use std::collections::BTreeSet;
+
 use super::sub_namespace::has_waiting;
 use super::{
     can_be_deleted, forbidden, has_rights, hncs_structure_is_known, is_admin, may_create_below,
@@ -22,6 +24,7 @@ use crate::core::verdict::{
 };
 use crate::dialects::Forest;
 use crate::hnc::rules::{link, parent_change};
+use crate::hnc::words::listed;
 
 /// A request that creates, changes or deletes a namespace.
 #[derive(Debug, Clone)]
@@ -289,7 +292,7 @@ impl<'a> Review<'a> {
         hncs_structure_is_known(self.forest)?;
         let name = &*self.request.name;
         if self.request.is_subnamespace {
-            return Err(in_hnc(name));
+            return Err(in_hnc(self.forest, name));
         }
         not_in_hnc(self.forest, name)?;
         if self.forest.is_marked_by_hnc(name) {
@@ -406,10 +409,18 @@ pub(in crate::accurate) fn has_next(forest: &Forest, name: &str, kind: EdgeKind)
 }
 
 pub(super) fn not_in_hnc(forest: &Forest, name: &str) -> Check {
-    if forest.is_in_hnc(name) { Err(in_hnc(name)) } else { Ok(()) }
+    if forest.is_in_hnc(name) { Err(in_hnc(forest, name)) } else { Ok(()) }
 }
 
-fn in_hnc(name: &str) -> Verdict {
+fn in_hnc(forest: &Forest, name: &str) -> Verdict {
+    let children: BTreeSet<Name> = forest.children(name).into_iter().collect();
+    if forest.namespace_version(name).is_none() && !children.is_empty() {
+        return forbidden(format!(
+            "{name:?} is the missing parent of namespaces in a hierarchy of hnc.x-k8s.io, and can be in one hierarchy only; first give \
+             them another parent: {}",
+            listed(&children.iter().collect())
+        ));
+    }
     forbidden(format!(
         "namespace {name:?} is in a hierarchy of hnc.x-k8s.io, and can be in one hierarchy only; remove its parent, children and \
          anchors there first"

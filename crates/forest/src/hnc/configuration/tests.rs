@@ -97,8 +97,7 @@ fn a_resource_is_found_by_every_name_it_has() {
         assert_eq!(configured(&resolution), [format!("{expected} {mode}")], "{text}: {resolution:?}");
         assert_eq!(resolution.findings, [], "{text}");
         let shown = &resolution.kinds[2];
-        let typed = entry(text);
-        assert_eq!((&shown.group, &shown.resource), (&typed.group, &typed.resource), "as typed");
+        assert_eq!(shown.resource, entry(text).resource, "as typed");
     }
 }
 

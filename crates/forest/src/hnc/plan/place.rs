@@ -38,8 +38,7 @@ pub(crate) fn reach(forest: &Forest, id: Id) -> Reach<'_> {
         Some(root) => {
             let forsakes = match forest.own_halt(root) {
                 Some(Halt::ParentMissing(_)) => true,
-                // An excluded namespace can be missing, too.
-                Some(Halt::IllegalParent(parent)) => forest.namespace_version(&parent).is_none(),
+                Some(Halt::IllegalParent { is_missing, .. }) => is_missing,
                 _ => false,
             };
             Reach::Frozen { root, forsakes }

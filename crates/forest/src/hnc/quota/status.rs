@@ -116,13 +116,14 @@ fn uncounted<'a>(forest: &Forest, limited: &[Id], hard: &'a Resources) -> Vec<&'
 
 fn not_counted(names: &[&str]) -> String {
     let hints = names.iter().map(|name| match resource::never_counted(name) {
-        Some(hint) => format!("{name} ({hint})"),
+        Some(hint) => format!("{name} (its limit has no effect: {hint})"),
         None => format!(
-            "{name} (check that a kind of this name is served; a new one is counted after half a minute)"
+            "{name} (check that a kind of this name is served; if it is new, its objects are refused until Kubernetes counts them: wait \
+             about five minutes, or change the limit when the kind has been served for half a minute)"
         ),
     });
     let hints: Vec<String> = hints.collect();
-    format!("Kubernetes does not count these resources, so their limits have no effect: {}", hints.join(", "))
+    format!("Kubernetes does not count these resources: {}", hints.join(", "))
 }
 
 fn exceeded(hard: &Resources, used: &Resources) -> QuotaCondition {

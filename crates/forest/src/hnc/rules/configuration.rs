@@ -3,8 +3,8 @@
 //! "Row N" is item N of the list in that section, here and in `configuration/conflict.rs`.
 //!
 //! RBAC decides who may change the configuration; this rule decides whether it is valid and what it would overwrite. "New" means:
-//! not in the request's old object. Conflicts are known for kinds that are already configured, also in mode `Ignore`; for a kind
-//! that was never configured a warning says that they are not known.
+//! not in the request's old object. Conflicts are known for kinds that are already configured, also in mode `Ignore`, and for those that
+//! Accurate's API watches; for another kind a warning says that they are not known.
 
 use super::{Answer, Answers, Question, WaitFor};
 use super::{Cause, Check, Denial, FieldFault, Operation, Verdict, hierarchy};

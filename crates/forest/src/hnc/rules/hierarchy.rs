@@ -296,11 +296,19 @@ impl Review<'_> {
         if is_external || self.forest.parent(namespace) == old.parent.as_ref() {
             return Ok(());
         }
-        wait_for(self.answers, WaitFor::Parent(namespace.clone(), old.parent.clone()), || {
+        let waited = wait_for(self.answers, WaitFor::Parent(namespace.clone(), old.parent.clone()), || {
             format!(
                 "the webhook does not know the present parent of namespace {namespace:?} yet; try again in a moment"
             )
-        })
+        });
+        // The API server refuses a second object of that name only after this review.
+        let is_new = self.way == Way::Hierarchy && self.request.operation == Operation::Create;
+        match waited {
+            Err(Verdict::Deny(_)) if is_new => {
+                Err(Denial::already_exists("the object already exists").into())
+            }
+            waited => waited,
+        }
     }
 
     /// Row 5. A namespace that is halted itself may be repaired; namespaces below a halted one may not be changed. If the missing

@@ -305,15 +305,19 @@ fn shared(data: Option<&Data>) -> Result<Option<SharedSettings>, Failure> {
     Ok(found.flatten().filter(|it| it.accurate.enabled))
 }
 
+/// What hns publishes. It fails where hns is not installed.
+pub(super) async fn installed(session: &Session) -> Result<Data, Failure> {
+    let data = published::read(session).await.map_err(|problem| unread(&problem))?;
+    let home = session.installation().await;
+    data.ok_or_else(|| {
+        Failure::new(format!("Error: namespace {home}: hns is not installed in it"))
+            .with_hint("Name the namespace of hns with --installation, or check --context.")
+    })
+}
+
 /// The settings that hns runs with. It fails where hns does not serve the API.
 pub(super) async fn served(session: &Session) -> Result<SharedSettings, Failure> {
-    let data = published::read(session).await.map_err(|problem| unread(&problem))?;
-    if data.is_none() {
-        let home = session.installation().await;
-        return Err(Failure::new(format!("Error: namespace {home}: hns is not installed in it"))
-            .with_hint("Name the namespace of hns with --installation, or check --context."));
-    }
-    shared(data.as_ref())?.ok_or_else(|| {
+    shared(Some(&installed(session).await?))?.ok_or_else(|| {
         Failure::new("Error: hns does not serve Accurate's API here, so it copies nothing in these trees")
             .with_hint(format!("{ENABLE} Or name another installation with --installation."))
     })

@@ -308,7 +308,10 @@ fn alone(forest: &Forest, (namespace, here): (&Name, There<'_>), (kind, name): (
     if let Some(parent) = forest.parent(namespace) {
         let why = format!("{why} in Accurate's hierarchy; it is a child of {parent} in that of hnc.x-k8s.io");
         let (resource, name) = (kind.group_resource(), printable(name));
-        let advice = format!("`kubectl hns explain {resource}/{name} -n {namespace}` explains it there.");
+        let advice = format!(
+            "`kubectl hns explain {resource}/{name} -n {namespace}` explains it there; `kubectl accurate namespace describe {namespace}` \
+             says whether it is halted, because it is in both."
+        );
         return (state, after_once(here, &why), Some(advice));
     }
     let is_own = here.is_something() && here.from().is_none();

@@ -43,6 +43,9 @@ pub(super) async fn run(arguments: &Arguments, edges: Edges, session: &Session, 
     let listed = listed.map_err(|problem| failed("namespaces cannot be listed", &problem))?;
     let namespaces: Vec<ObjectMeta> = listed.into_iter().map(|it| it.metadata).collect();
     let mut trees = trees(&namespaces, edges, arguments.root.as_deref())?;
+    if session.names_installation {
+        super::describe::installed(session).await?;
+    }
     let settings = published::settings_beside_accurate(session).await;
     if let Some(settings) = &settings {
         for tree in &mut trees {

@@ -201,10 +201,11 @@ async fn move_to(arguments: &relocation::Move, session: &Session) -> Result<Chan
     let from = relocation::parent_of(session, &place, (name, to)).await?;
     let earlier = relocation::unfinished(&place, Some(to)).filter(|_| !leave_original);
     relocation::refuse_to_release(&settings, name, earlier)?;
+    let left = left_over(session, name, earlier).await?;
     let mut change = Change { namespaces: vec![name.clone(), to.clone(), from.clone()], ..Change::default() };
     if from == *to {
         change.lines.push(format!("The parent of {name} is already {to}; unchanged"));
-        change.notes.extend(relocation::is_marked_in_vain(&place).then(|| unmarked(name)));
+        change.notes.extend(unmarked(name, place.moved_from.as_ref(), left.as_ref()));
     } else {
         let (spec, original) = relocation::forms_to_move(arguments, session, &from).await?;
         relocation::refuse_to_release(&settings, name, original.as_ref())?;
@@ -215,7 +216,7 @@ async fn move_to(arguments: &relocation::Move, session: &Session) -> Result<Chan
         change.intents.extend(spec.map(|spec| created(to, name, &spec)));
         change.intents.extend(original.map(|original| deleted(&original.namespace, name)));
     }
-    change.intents.extend(left_over(session, name, earlier).await?);
+    change.intents.extend(left);
     Ok(change)
 }
 
@@ -231,8 +232,13 @@ async fn left_over(
     Ok(is_it.then(|| deleted(namespace, name)))
 }
 
-fn unmarked(name: &str) -> String {
-    format!("the annotation {MOVED_FROM}, which a command has left on {name}, would be removed")
+/// A note if the command would remove a mark that names nothing that is still to be deleted.
+fn unmarked(name: &str, mark: Option<&Original>, left: Option<&Intent>) -> Option<String> {
+    (mark.is_some() && left.is_none()).then(|| {
+        format!(
+            "the command would also remove the annotation {MOVED_FROM}, which an earlier one has left on {name}"
+        )
+    })
 }
 
 async fn graft(arguments: &relocation::Graft, session: &Session) -> Result<Change, Failure> {
@@ -242,7 +248,7 @@ async fn graft(arguments: &relocation::Graft, session: &Session) -> Result<Chang
     let exists = forms::get(session, to, name).await?.is_some();
     let earlier = relocation::unfinished(&place, Some(to));
     relocation::refuse_to_release(&settings, name, earlier)?;
-    let earlier = left_over(session, name, earlier).await?;
+    let left = left_over(session, name, earlier).await?;
     let form = (!exists).then(|| created(to, name, &SubNamespaceSpec::default()));
     let labels = labelled(name, &place, &next);
     let line = if labels.is_none() && form.is_none() {
@@ -254,8 +260,8 @@ async fn graft(arguments: &relocation::Graft, session: &Session) -> Result<Chang
         namespaces: vec![name.clone(), to.clone()],
         lines: vec![line],
         lost: relocation::lost(session, name, (&place, &next)).await,
-        intents: labels.into_iter().chain(form).chain(earlier).collect(),
-        ..Change::default()
+        notes: unmarked(name, place.moved_from.as_ref(), left.as_ref()).into_iter().collect(),
+        intents: labels.into_iter().chain(form).chain(left).collect(),
     })
 }
 
@@ -284,7 +290,7 @@ async fn cut(arguments: &relocation::Cut, session: &Session) -> Result<Change, F
     } else if earlier.is_none() {
         return Err(relocation::not_to_cut(&place, name));
     }
-    change.notes.extend((earlier.is_some() && left.is_none()).then(|| unmarked(name)));
+    change.notes.extend(unmarked(name, earlier, left.as_ref()));
     change.intents.extend(left);
     Ok(change)
 }

@@ -122,18 +122,20 @@ pub(crate) async fn graft(arguments: &Graft, session: &Session, terminal: &Termi
     rights.extend((!exists).then(|| Right::of_form("create", to, "")));
     user_rights::require(session, &rights).await?;
     if earlier.is_some() {
-        finish((session, terminal), name, earlier.as_ref()).await.map_err(Failure::resumable)?;
+        finish_move((session, terminal), name, earlier.as_ref()).await?;
     }
     let tried = place::change(session, name, Mode::DryRun, next).await;
     refusals::explained(tried, session, Request::Below(EdgeKind::Parent, name, to)).await?;
     let lost = lost(session, name, (&place, &wanted)).await;
     let is_new = forms::ensure((session, terminal), to, name, &SubNamespaceSpec::default()).await?;
     let changes = place::change(session, name, Mode::Store, next).await.map_err(Failure::resumable)?;
-    terminal.line(&if changes || is_new || earlier.is_some() {
-        format!("grafted {name} under {to}")
-    } else {
-        already(name, to)
-    });
+    if is_new || place.labels() != wanted.labels() {
+        terminal.line(&format!("grafted {name} under {to}"));
+    } else if changes {
+        terminal.line(&unmarked(name));
+    } else if earlier.is_none() {
+        terminal.line(&already(name, to));
+    }
     if let Some(warning) = lost {
         terminal.warn(&warning);
     }
@@ -238,11 +240,16 @@ pub(super) async fn way_below(session: &Session, place: &Place, (name, to): (&st
         let kept = if place.parent.is_some() { place } else { Place::default() };
         Ok(Place { parent: Some(to.to_owned()), ..kept })
     };
-    let tried = match place::change(session, name, Mode::DryRun, next).await {
-        Ok(_) => forms::try_to_create(session, to, name).await,
-        Err(failure) => Err(failure),
+    let tried = async {
+        place::change(session, name, Mode::DryRun, next).await?;
+        forms::try_to_create(session, to, name).await?;
+        if let Some(from) = place.parent.as_deref() {
+            let original = forms::get(session, from, name).await?;
+            spec_there(session, (from, original.as_ref()), to, name).await?;
+        }
+        Ok(())
     };
-    way((verb, name, to), tried.err().as_ref())
+    way((verb, name, to), tried.await.err().as_ref())
 }
 
 fn way((verb, name, to): (&str, &str, &str), refused: Option<&Failure>) -> String {
@@ -347,11 +354,6 @@ pub(super) fn unfinished<'a>(place: &'a Place, to: Option<&str>) -> Option<&'a O
     place.moved_from.as_ref().filter(|it| !is_needed(&it.namespace))
 }
 
-/// Whether the mark of an interrupted command names the parent: its `SubNamespace` is needed, so nothing is left to be done.
-pub(super) fn is_marked_in_vain(place: &Place) -> bool {
-    place.moved_from.as_ref().is_some_and(|it| Some(&it.namespace) == place.parent.as_ref())
-}
-
 /// [`finish`], with the line that says what was done.
 async fn finish_move(
     (session, terminal): (&Session, &Terminal),
@@ -359,10 +361,8 @@ async fn finish_move(
     original: Option<&Original>,
 ) -> Done {
     let is_deleted = finish((session, terminal), name, original).await.map_err(Failure::resumable)?;
-    match original {
-        Some(Original { namespace, .. }) if is_deleted => terminal.line(&deleted(namespace, name)),
-        Some(_) => {}
-        None => terminal.line(&format!("removed the annotation {MOVED_FROM} of {name}")),
+    if let Some(Original { namespace, .. }) = original.filter(|_| is_deleted) {
+        terminal.line(&deleted(namespace, name));
     }
     Ok(())
 }
@@ -380,14 +380,20 @@ async fn finish(
         }
         None => false,
     };
-    let unmarked = |place| Ok(Place { moved_from: None, ..place });
-    if let Err(problem) = place::attempt(session, name, Mode::Store, unmarked).await? {
-        match original.and_then(|it| mark_stays(name, it, &problem)) {
+    let without_mark = |place| Ok(Place { moved_from: None, ..place });
+    match place::attempt(session, name, Mode::Store, without_mark).await? {
+        Ok(_) if !is_deleted => terminal.line(&unmarked(name)),
+        Ok(_) => {}
+        Err(problem) => match original.and_then(|it| mark_stays(name, it, &problem)) {
             Some(note) => terminal.note(&note),
             None => return Err(place::unchanged(name, &problem)),
-        }
+        },
     }
     Ok(is_deleted)
+}
+
+fn unmarked(name: &str) -> String {
+    format!("removed the annotation {MOVED_FROM} of {name}")
 }
 
 /// What is said if the user may not remove the mark. Nothing else is left to be done.
@@ -415,9 +421,9 @@ async fn spec_there(
         return Ok(None);
     }
     Err(Failure::new(format!(
-        "Error: SubNamespace {to}/{name} exists with other labels or annotations than {from}/{name}; nothing was changed"
+        "Error: SubNamespace {to}/{name} exists with other labels or annotations than {from}/{name}"
     ))
-    .with_hint(format!("Make them equal, or delete it: `kubectl delete subnamespaces.{GROUP} {name} -n {to}`.")))
+    .with_hint(format!("Nothing was changed. Make them equal, or delete it: `kubectl delete subnamespaces.{GROUP} {name} -n {to}`.")))
 }
 
 /// The labels and annotations of a spec; absent ones are empty ones.
@@ -536,8 +542,6 @@ mod tests {
         assert_eq!(unfinished(&left, Some("b")), Some(&of("a")));
         assert_eq!(unfinished(&left, Some("a")), None, "on the way back");
         assert_eq!(unfinished(&place("", "a", "", "a"), None), None, "it owns the namespace");
-        assert!(is_marked_in_vain(&place("", "a", "", "a")) && !is_marked_in_vain(&left));
-        assert!(!is_marked_in_vain(&place("root", "", "", "a")));
         assert_eq!(unfinished(&place("root", "", "", "a"), None), Some(&of("a")));
     }
 }

@@ -30,12 +30,13 @@ pub(crate) struct Create {
     #[arg(value_name = "PARENT", value_parser = crate::flags::namespace)]
     pub(super) parent: String,
 
-    /// Labels of the new namespace; can be repeated. Only keys in the setting accurate.config.subNamespaceLabelKeys have an effect.
+    /// Labels of the new namespace; can be repeated. A value may contain commas if it is the only one, or if its pair is in double
+    /// quotes. Only keys in the setting accurate.config.subNamespaceLabelKeys have an effect.
     #[arg(long, value_name = "KEY=VALUE,…", value_parser = pairs)]
     labels: Vec<Pairs>,
 
-    /// Annotations of the new namespace; can be repeated. Only keys in the setting accurate.config.subNamespaceAnnotationKeys have an
-    /// effect.
+    /// Annotations of the new namespace; can be repeated. A value may contain commas if it is the only one, or if its pair is in
+    /// double quotes. Only keys in the setting accurate.config.subNamespaceAnnotationKeys have an effect.
     #[arg(long, value_name = "KEY=VALUE,…", value_parser = pairs)]
     annotations: Vec<Pairs>,
 }
@@ -52,10 +53,14 @@ pub(crate) struct Delete {
 type Pairs = Vec<(String, String)>;
 
 /// Pairs of keys and values, separated by commas, as Go's plugins read them: a value may contain commas if it is the only one, or if
-/// its pair is in double quotes.
+/// its pair is in double quotes. Quotes that are not around the only pair belong to its value; Go takes the last one away.
 fn pairs(text: &str) -> Result<Pairs, String> {
-    let parts =
-        if text.matches('=').count() == 1 { vec![text.trim_matches('"').to_owned()] } else { parts(text) };
+    let unquoted = || text.strip_prefix('"')?.strip_suffix('"');
+    let parts = if text.matches('=').count() == 1 {
+        vec![unquoted().unwrap_or(text).to_owned()]
+    } else {
+        parts(text)
+    };
     let pair = |part: String| {
         let (key, value) = part.split_once('=').filter(|(key, _)| !key.is_empty())?;
         Some((key.to_owned(), value.to_owned()))
@@ -227,14 +232,16 @@ async fn with_forms(failure: Failure, session: &Session, name: &str, is: bool) -
     }
     let parents = found.unwrap_or_default().into_iter().filter_map(|it| it.metadata.namespace);
     parents.fold(failure, |failure, parent| {
-        failure.and_hint(&if is {
-            format!(
-                "First delete SubNamespace {parent}/{name}, which would create the namespace again: \
+        if is {
+            return failure.but_first(&format!(
+                "First delete SubNamespace {parent}/{name}, which can create the namespace again: \
                  `kubectl delete subnamespaces.{GROUP} {name} -n {parent}`."
-            )
-        } else {
-            format!("SubNamespace {parent}/{name} owns no namespace: {}.", to_delete_form(&parent, name))
-        })
+            ));
+        }
+        failure.and_hint(&format!(
+            "SubNamespace {parent}/{name} owns no namespace: {}.",
+            to_delete_form(&parent, name)
+        ))
     })
 }
 
@@ -418,6 +425,8 @@ mod tests {
             ("a=b,c=d", &["a:b", "c:d"]),
             ("\"a=b,x\",c=d=e", &["a:b,x", "c:d=e"]),
             ("\"a=b\"", &["a:b"]),
+            ("a=\"b\"", &["a:\"b\""]),
+            ("a=say \"b\"", &["a:say \"b\""]),
         ] {
             assert_eq!(read(text), Ok(wanted.iter().map(|it| (*it).to_owned()).collect()), "{text}");
         }

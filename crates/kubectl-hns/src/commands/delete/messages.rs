@@ -35,16 +35,16 @@ pub(in crate::commands) fn despite_children(name: &str, reason: &str) -> String 
     }
     format!(
         "To delete the subnamespaces below as well: `kubectl hns set {name} -a`, then `kubectl delete namespace {name}`; full namespaces \
-         below stay, and lose their parent. The first command needs the right to update hierarchyconfigurations in {name}."
+         below stay with all below them, and lose their parent. The first command needs the right to update hierarchyconfigurations in {name}."
     )
 }
 
 /// How to delete a subnamespace with children.
 pub(super) fn with_children(name: &str) -> String {
     format!(
-        "With -a (--allowCascadingDeletion) the subnamespaces below are deleted as well; full namespaces below stay, and lose their \
-         parent. This needs the right to update hierarchyconfigurations in {name}. Without it, first delete the subnamespaces below, and \
-         give the full namespaces below another parent: `kubectl hns set NAME --parent PARENT`."
+        "With -a (--allowCascadingDeletion) the subnamespaces below are deleted as well; a full namespace below stays with all below \
+         it, and loses its parent. This needs the right to update hierarchyconfigurations in {name}. Without it, first delete each of these \
+         subnamespaces, and give each full namespace another parent: `kubectl hns set NAME --parent PARENT`."
     )
 }
 

@@ -42,7 +42,7 @@ pub(super) fn adoption(structure: &Structure, parent: &str, orphan: &str) -> Str
         );
     };
     format!(
-        "It was below {ancestor}, whose copies and restrictions it keeps: {} leaves it there. If you create {parent} as a root, \
+        "{orphan} was below {ancestor}, whose copies and restrictions it keeps: {} leaves it there. If you create {parent} as a root, \
          {orphan} leaves the tree of {ancestor}, and loses these.",
         elsewhere(ancestor)
     )

@@ -1,4 +1,4 @@
-//! Whether there are settings in force, and whether they are those of the document.
+//! Whether there are settings in force, and where they are from.
 
 use hns_api::names::{CONFIG_CONFIG_MAP, SETTINGS_CONFIG_MAP};
 use hns_cluster::quota_rights::REMEDY;
@@ -70,7 +70,14 @@ fn finding(data: &Data, namespace: &str) -> Finding {
                 "those of the controller's flags are in force (there is no ConfigMap {CONFIG_CONFIG_MAP})"
             ),
         ),
-        Ok(Some(_)) => Finding::ok(SUBJECT, "those of the document are in force"),
+        // Flags add to the document, and replace its keys.
+        Ok(Some(_)) => Finding::ok(
+            SUBJECT,
+            format!(
+                "those of the ConfigMap {CONFIG_CONFIG_MAP} and of the controller's flags are in force (the ConfigMap \
+                 {SETTINGS_CONFIG_MAP} has them all)"
+            ),
+        ),
         Ok(None) => Finding::wrong(
             SUBJECT,
             format!("there are none in the ConfigMap {SETTINGS_CONFIG_MAP} in namespace {namespace}"),
@@ -130,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_must_be_in_force_and_those_of_the_document() {
+    fn settings_must_be_in_force() {
         let right = data("version: v1");
         let mut wrong = right.clone();
         wrong.insert(REFUSED.to_owned(), "ConfigMap hns-config: x: unknown field".to_owned());
@@ -138,7 +145,11 @@ mod tests {
         flags.insert(SOURCE.to_owned(), FLAGS.to_owned());
         for (data, level, text) in [
             (flags, Level::Ok, "no ConfigMap hns-config"),
-            (right, Level::Ok, "those of the document are in force"),
+            (
+                right,
+                Level::Ok,
+                "those of the ConfigMap hns-config and of the controller's flags are in force",
+            ),
             (wrong, Level::Wrong, "hns-config: x: unknown field"),
             (Data::new(), Level::Wrong, "there are none"),
             (data("{version: v1, x: 1}"), Level::Wrong, "version 9.9.9: x: unknown field"),

@@ -108,7 +108,9 @@ async fn progress(session: &Session, name: &str, parent: Option<&str>) -> Result
 }
 
 fn rights_missing(name: &str) -> Progress {
-    Progress::missing(format!("your rights in {name}, which come from above"))
+    Progress::missing(format!(
+        "your rights in {name} (a RoleBinding above that is not propagated gives none)"
+    ))
 }
 
 /// A namespace that is halted, or below a halted one that the user may not read.

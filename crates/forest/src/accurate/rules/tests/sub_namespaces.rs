@@ -304,10 +304,12 @@ fn a_new_one_keeps_the_finalizers_that_it_has() {
 
 #[test]
 fn a_namespace_is_in_one_hierarchy() {
-    let mut forest = draw("r root, s ^r, n, h, c");
-    let hierarchy =
-        HierarchyFact { version: world::version("c"), parent: Some("h".into()), ..HierarchyFact::default() };
-    forest.apply(hnc::Fact::Hierarchy("c".into(), hierarchy));
+    let mut forest = draw("r root, s ^r, n, h, c, w");
+    for (child, parent) in [("c", "h"), ("w", "gone")] {
+        let version = world::version(child);
+        let hierarchy = HierarchyFact { version, parent: Some(parent.into()), ..HierarchyFact::default() };
+        forest.apply(hnc::Fact::Hierarchy(child.into(), hierarchy));
+    }
     let of_hnc = |name: &str| {
         format!(
             "namespace {name:?} is in a hierarchy of hnc.x-k8s.io, and can be in one hierarchy only; remove its parent, children and \
@@ -331,6 +333,11 @@ fn a_namespace_is_in_one_hierarchy() {
     assert_eq!(set("c", "c ^r", false), of_hnc("c"));
     assert_eq!(set("n", "n root", true), of_hnc("n"), "it joins both at once");
     assert_eq!(set("n", "n root", false), "ok");
+    let missing = set("gone", "gone root", false);
+    assert!(
+        missing.starts_with("\"gone\" is the missing parent") && missing.ends_with("parent: \"w\""),
+        "{missing}"
+    );
     let adopt = |child: &str, parent: &str| {
         let spec = rules::hierarchy::Spec { parent: Some(parent.into()), ..Default::default() };
         let request = rules::hierarchy::Request {

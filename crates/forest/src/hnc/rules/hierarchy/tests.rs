@@ -11,7 +11,9 @@ use crate::core::name::Name;
 use crate::core::stream::Stream;
 use crate::dialects::{Fact, Forest};
 use crate::hnc::rules::Answer::{self, No, Terminating, Yes};
-use crate::hnc::rules::DenialKind::{Conflict, Forbidden, Internal, Invalid, Unauthorized, Unavailable};
+use crate::hnc::rules::DenialKind::{
+    AlreadyExists, Conflict, Forbidden, Internal, Invalid, Unauthorized, Unavailable,
+};
 use crate::hnc::rules::tests as dialogue;
 use crate::hnc::rules::tests::Expected::{self, Allowed, Denied, Warned};
 use crate::hnc::rules::tests::{USER, check, failed, jane};
@@ -259,11 +261,11 @@ fn the_present_parent_is_the_requests() {
             Denied(Unavailable, &["\"child\"", "try again"]),
         ),
         (
-            "the forest has a parent where there is none",
+            "a second object is created",
             "old, new, child:old",
             create("child", "new"),
             vec![("await child below nothing", No)],
-            Denied(Unavailable, &["\"child\""]),
+            Denied(AlreadyExists, &["already exists"]),
         ),
         (
             "an old request to keep things as they are",

@@ -36,6 +36,7 @@ impl Traffic {
             name,
             secret_type: secret_type.as_ref().and_then(serde_json::Value::as_str),
             has_finalizers: !state.finalizers.is_empty(),
+            is_terminating: state.terminating,
             label: &label,
             annotation: &annotation,
         };
@@ -64,7 +65,7 @@ impl Review<'_> {
     /// Denies when the object would overwrite a source below; where the kind is set to keep those, returns warnings. If the
     /// objects below are not known, the request must wait, but only if they matter: an object that propagates nowhere, has no
     /// namespace below, or propagated to the same namespaces before, does not wait. An object that is being deleted propagates
-    /// nowhere: its finalizers exclude it, and without finalizers it is deleted at once.
+    /// nowhere.
     pub(super) fn overwrites_nothing(
         &self,
         kind: Option<(KindId, &KindSettings)>,

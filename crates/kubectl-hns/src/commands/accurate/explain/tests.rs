@@ -26,7 +26,11 @@ fn empty() -> (Forest, Arc<Settings>) {
 fn in_the_other_hierarchy_another_command_explains_the_object() {
     let forest = sketch(&["p", "n < p"]).put_into(empty().0);
     let advice = judged(&forest, &["n".into()], &BTreeMap::new(), None, (&secret(), "x")).2.unwrap();
-    assert_eq!(advice, "`kubectl hns explain secrets/x -n n` explains it there.");
+    assert_eq!(
+        advice,
+        "`kubectl hns explain secrets/x -n n` explains it there; `kubectl accurate namespace describe n` says whether it is halted, because \
+         it is in both."
+    );
 }
 
 /// Namespaces with these labels.

@@ -173,8 +173,9 @@ pub(super) fn marked_in_vain(
         Finding::note(
             SUBJECT,
             format!(
-                "the annotation {MOVED_FROM} of {} has no effect; `kubectl annotate namespace NAME {MOVED_FROM}-` removes it",
-                some(&names)
+                "the annotation {MOVED_FROM} of {} has no effect; `kubectl annotate namespace {} {MOVED_FROM}-` removes it",
+                some(&names),
+                names.join(" ")
             ),
         )
     })
