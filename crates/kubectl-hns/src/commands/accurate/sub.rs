@@ -30,8 +30,8 @@ pub(crate) struct Create {
     #[arg(value_name = "PARENT", value_parser = crate::flags::namespace)]
     pub(super) parent: String,
 
-    /// Labels of the new namespace; can be repeated. A value may contain commas if it is the only one, or if its pair is in double
-    /// quotes. Only keys in the setting accurate.config.subNamespaceLabelKeys have an effect.
+    /// Labels of the new namespace, separated by commas; can be repeated. Only keys in the setting
+    /// accurate.config.subNamespaceLabelKeys have an effect.
     #[arg(long, value_name = "KEY=VALUE,…", value_parser = pairs)]
     labels: Vec<Pairs>,
 
