@@ -36,6 +36,7 @@ pub(crate) use self::present::is_deletion;
 use crate::Failure;
 use crate::accurate_trees::around;
 use crate::configured_kinds::{self, ConfiguredKinds};
+use crate::installation::are_defined;
 use crate::loader::{Selection, load};
 use crate::published;
 use crate::session::Session;
@@ -157,11 +158,13 @@ impl<'a> ClusterPreview<'a> {
         let user = user_rights::user(session).await;
         let user = user.map_err(|it| Failure::because("cannot read your identity", &it))?;
         let mut notes = Vec::new();
-        let (structure, configured, (settings, settings_note)) = futures::join!(
+        let (defined, structure, configured, (settings, settings_note)) = futures::join!(
+            are_defined(session, "what a change would do is not known now"),
             Box::pin(gather(session, concerned)),
             Box::pin(configured_kinds::read(session, &mut notes)),
             Box::pin(published::settings(session)),
         );
+        defined?;
         let (mut structure, configured) = (structure?, configured?);
         let knows_settings = settings_note.is_none();
         let is_halted = structure.has_halted_tree() || !halted_unread(&structure).is_empty();

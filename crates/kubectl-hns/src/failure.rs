@@ -209,6 +209,10 @@ impl Problem {
             _ if self.is_temporary() && self.to_string().contains("CustomResourceDefinition") => {
                 "`kubectl hns doctor` says which definition is missing."
             }
+            // The webhook says itself what to do if it lasts.
+            Self::Refused(status) if self.is_temporary() && status.message.contains("try again") => {
+                return None;
+            }
             _ if self.is_temporary() => TEMPORARY,
             Self::Refused(status) if status.message.contains("already exists") => {
                 "Choose another name, or show the existing namespace with `kubectl hns describe`."

@@ -2,10 +2,13 @@
 //! the webhook registration, which has a fixed name and which all authenticated users may read.
 
 use hns_api::names::DEFAULT_NAMESPACE;
+use hns_api::{HierarchyConfiguration, SubnamespaceAnchor};
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 
+use crate::Failure;
+use crate::failure::Done;
 use crate::session::Session;
 
 /// The variable that names the namespace as the flag does.
@@ -22,9 +25,22 @@ pub(crate) fn registered(registration: ValidatingWebhookConfiguration) -> Option
     webhooks.find_map(|webhook| Some(webhook.client_config.service?.namespace))
 }
 
-/// What is said while the definitions are being deleted: the controller changes nothing until they are there again.
-pub(crate) const DEFINITIONS_GO: &str =
-    "The definitions of hns are being deleted, with all their objects. `kubectl hns doctor` says what to do.";
+/// What is said while the definitions are being deleted.
+pub(crate) const DEFINITIONS_GO: &str = "The definitions of hns are being deleted, with all their objects. Until they are there again, hns \
+                                         changes nothing. `kubectl hns doctor` says what to do.";
+
+/// Fails while a definition is being deleted on which the hierarchy depends: `what` is not known or has no effect then.
+pub(crate) async fn are_defined(session: &Session, what: &str) -> Done {
+    let (hierarchies, anchors) = tokio::join!(
+        is_definition_deleted::<HierarchyConfiguration>(session),
+        is_definition_deleted::<SubnamespaceAnchor>(session)
+    );
+    if hierarchies || anchors {
+        Err(Failure::new(format!("Error: {what}")).with_hint(DEFINITIONS_GO))
+    } else {
+        Ok(())
+    }
+}
 
 /// Whether the definition of a kind is being deleted, with all its objects; false for a user who may not read it. One request, for answers
 /// that are unusual otherwise.

@@ -119,6 +119,18 @@ async fn nothing_goes_with_the_definitions_and_it_works_again_afterwards() -> Re
         }
     })
     .await?;
+    for words in [
+        "plan create df-new -n df",
+        "plan set df-full --root",
+        "plan delete df-leaf -n df-sub",
+        "explain role/reader -n df-leaf",
+        "create df-new -n df",
+    ] {
+        let said = workshop.plugin(words).await?;
+        let [output, error] = [said.stdout, said.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
+        let says_so = error.contains("Until they are there again, hns changes nothing.");
+        ensure!(says_so && output.is_empty() && !said.status.success(), "{words}: {output}{error}");
+    }
     let release = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
     steps.anchors("df").patch("df-sub", &PatchParams::default(), &release).await?;
     definitions_are_gone(workshop.cluster, &DEFINITIONS[..1]).await?;

@@ -15,7 +15,6 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use tokio::process::Command;
 
 use super::scene::Structure;
 use super::workshop::{Running, Workshop, workshop};
@@ -284,10 +283,7 @@ fn config_maps(client: Client) -> Api<ConfigMap> {
 
 /// What `kubectl hns doctor` finds about settings.
 async fn doctor(workshop: &Workshop) -> Result<Value> {
-    let program = std::env::current_exe()?.with_file_name("../kubectl-hns");
-    let mut command = Command::new(program);
-    command.arg("--kubeconfig").arg(workshop.cluster.kubeconfig()).args(["doctor", "-o", "json"]);
-    let output = command.kill_on_drop(true).output().await.context("kubectl-hns: build it first")?;
+    let output = workshop.plugin("doctor -o json").await?;
     let all: Value = serde_json::from_slice(&output.stdout)?;
     let found = all["findings"].as_array().into_iter().flatten().find(|it| it["subject"] == "settings");
     found.cloned().context("doctor reports no settings")

@@ -1,9 +1,12 @@
 //! An installation on a cluster of its own, held by one test at a time: for what takes definitions away or restarts both
 //! binaries with other flags.
 
-use anyhow::Result;
+use std::process::Output;
+
+use anyhow::{Context, Result};
 use hns_e2e::product::Component;
 use hns_e2e::{Cluster, Launch, Options, Product, Replica, Steps};
+use tokio::process::Command;
 use tokio::sync::{Mutex, MutexGuard, OnceCell, RwLockReadGuard};
 
 use super::scene::among_others;
@@ -41,6 +44,14 @@ pub(crate) async fn workshop() -> Result<Workshop> {
 }
 
 impl Workshop {
+    /// Runs a command of the plugin as the administrator.
+    pub(super) async fn plugin(&self, words: &str) -> Result<Output> {
+        let program = std::env::current_exe()?.with_file_name("../kubectl-hns");
+        let mut command = Command::new(program);
+        command.arg("--kubeconfig").arg(self.cluster.kubeconfig()).args(words.split(' '));
+        command.kill_on_drop(true).output().await.context("kubectl-hns: build it first")
+    }
+
     /// Starts both binaries with these flags; they end with the value.
     pub(crate) async fn run(&self, flags: &[&str]) -> Result<Running> {
         let launch = || Launch { args: flags.iter().map(ToString::to_string).collect(), ..Launch::default() };

@@ -92,7 +92,7 @@ impl Follower {
     ) -> prometheus::Result<Self> {
         let metric = IntGauge::new(
             "hns_settings_refused",
-            "Whether the document in the ConfigMap hns-config, or one of its settings, is refused.",
+            "Whether the document in the ConfigMap hns-config, or one of its settings, is refused, or it was deleted.",
         )?;
         registry.register(Box::new(metric.clone()))?;
         let seen = watch_config_map(client, namespace, SETTINGS_CONFIG_MAP, streams);

@@ -134,7 +134,7 @@ pub(super) fn spec_or_owners_differ() -> String {
 
 /// Whether an object, `object` or `oldObject`, has this finalizer.
 pub(super) fn has_finalizer(object: &str, finalizer: &str) -> String {
-    format!("{} in {object}.metadata.?finalizers.orValue([])", literal(finalizer))
+    format!("{} in {}", literal(finalizer), given(&format!("{object}.metadata.?finalizers"), "[]"))
 }
 
 /// Whether the old object, a namespace, has the label of namespaces with children.
@@ -183,7 +183,8 @@ pub(super) fn metadata_grows(most_labels: usize) -> String {
         ["apiVersion", "kind", "name", "uid"].map(|text| format!("o.?{text}.orValue('').size() > 253"));
     let owners = format!(
         "(object.?metadata.?ownerReferences != oldObject.?metadata.?ownerReferences &&\n\
-         object.metadata.?ownerReferences.orValue([]).exists(o, {}))",
+         {}.exists(o, {}))",
+        given("object.?metadata.?ownerReferences", "[]"),
         texts.join(" || ")
     );
     any_of(&limits.into_iter().chain([owners]).collect::<Vec<_>>())
@@ -191,9 +192,14 @@ pub(super) fn metadata_grows(most_labels: usize) -> String {
 
 /// Whether a map or a list of the object gets more items, and then has more than `limit`.
 pub(super) fn grows(field: &str, empty: &str, limit: usize) -> String {
-    let size = |of: &str| format!("{of}.?{field}.orValue({empty}).size()");
+    let size = |of: &str| format!("{}.size()", given(&format!("{of}.?{field}"), empty));
     let (new, old) = (size("object"), size("oldObject"));
     format!("({new} > {limit} && {new} > {old})")
+}
+
+/// A map or a list that may be absent, or null: a server-side apply keeps such a field.
+pub(super) fn given(field: &str, empty: &str) -> String {
+    format!("optional.ofNonZeroValue({field}.orValue({empty})).orValue({empty})")
 }
 
 /// Whether the namespace controller makes the request, also if all controllers share one identity.

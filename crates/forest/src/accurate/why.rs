@@ -39,6 +39,11 @@ pub fn idle_template(forest: &Forest, namespace: &str) -> Option<Name> {
     labels.value(keys::TEMPLATE).map(Name::from)
 }
 
+/// Whether the namespace has a type, which a sub-namespace cannot have. It can have got both labels while Accurate's API was disabled.
+pub fn has_type(forest: &Forest, namespace: &str) -> bool {
+    forest.id(namespace).is_some_and(|id| labels_of(forest, id).value(keys::TYPE).is_some())
+}
+
 /// The Role of the binding of this name in the upstream namespace, if the binding is not copied because the Role here is none or another
 /// one.
 pub fn lacking_role(forest: &Forest, namespace: &str, binding: &ObjectKey) -> Option<ObjectKey> {

@@ -316,3 +316,15 @@ fn limits_that_have_no_effect_or_are_exceeded_already_are_warned_of() {
         assert_eq!(said, warnings, "{namespace}: {hard:?}");
     }
 }
+
+#[test]
+fn a_quota_in_an_excluded_namespace_names_those_that_are_still_below_it() {
+    let run = Run::at_rest(Cluster::draw(&format!("{EXCLUDED}, below:{EXCLUDED}")));
+    let Verdict::Allow { warnings, .. } = review(&run.forest, EXCLUDED, &[("pods", "5")]) else {
+        panic!("it is denied")
+    };
+    assert!(
+        warnings[0].ends_with("this quota limits that namespace, and those that are still below it"),
+        "{warnings:?}"
+    );
+}

@@ -12,7 +12,7 @@ pub(crate) mod relocation;
 pub(crate) mod sub;
 
 use forest::Settings;
-use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE_ROOT, TYPE_TEMPLATE};
+use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE, TYPE_ROOT, TYPE_TEMPLATE};
 
 use self::place::Place;
 use crate::cli::accurate::{Command, Namespace, Sub, Template};
@@ -95,11 +95,22 @@ fn note_on_place(name: &str, place: &Place, settings: Option<&Settings>) -> Opti
 }
 
 /// That a sub-namespace has a template, which has no effect.
-pub(crate) fn without_effect(name: &str, template: &str) -> String {
-    format!(
-        "{template}, the template of {name}, has no effect, because {name} is a sub-namespace; `kubectl accurate template unset {name}` \
-         removes it"
-    )
+pub(crate) fn without_effect(name: &str, template: &str, has_type: bool) -> String {
+    let way = if has_type {
+        format!("{} removes it and the type, which a sub-namespace cannot have", untyped(name, true))
+    } else {
+        format!("`kubectl accurate template unset {name}` removes it")
+    };
+    format!("{template}, the template of {name}, has no effect, because {name} is a sub-namespace; {way}")
+}
+
+/// The command that removes the type of a sub-namespace. With a template too, neither can be removed alone.
+fn untyped(name: &str, has_template: bool) -> String {
+    if has_template {
+        format!("`kubectl label namespace {name} {TYPE}- {TEMPLATE}-`")
+    } else {
+        format!("`kubectl accurate namespace set-type {name} none`")
+    }
 }
 
 /// `Error: WHAT: reason`, with hints that fit Accurate's API.

@@ -15,6 +15,7 @@ use serde_json::Value;
 pub(super) use self::refused::Refused;
 use super::{hierarchy, relocation};
 use crate::failure::{Done, Problem};
+use crate::installation::are_defined;
 use crate::session::Session;
 use crate::wait::{Progress, WaitArgs, until};
 use crate::{Failure, Terminal};
@@ -105,6 +106,7 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
             vec![anchor]
         }
     };
+    are_defined(session, "no subnamespace can be created now").await?;
     // As with kubectl, one that cannot be created does not stop the others.
     let (mut failed, count) = (Vec::new(), anchors.len());
     let path = arguments.filename.as_deref();

@@ -28,7 +28,7 @@ use super::accurate::sub::way_to_delete;
 use super::hierarchy::{self, AllowingAncestor, Edit};
 use super::{describe, set};
 use crate::failure::{Done, Problem};
-use crate::installation::is_definition_deleted;
+use crate::installation::{are_defined, is_definition_deleted};
 use crate::session::Session;
 use crate::structure::subnamespace_of;
 use crate::wait::{Progress, WaitArgs, until};
@@ -105,6 +105,7 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
             Ok(())
         };
     }
+    are_defined(session, &format!("the subnamespace {} cannot be deleted now", arguments.child)).await?;
     if arguments.dry_run != DryRun::None {
         return deletion.tried(allows).await;
     }

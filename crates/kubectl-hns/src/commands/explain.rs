@@ -16,6 +16,7 @@ use kube::api::DynamicObject;
 use serde::Serialize;
 
 use crate::format::{Format, render};
+use crate::installation::are_defined;
 use crate::lines::printable;
 use crate::object_argument::ObjectArgument;
 use crate::object_states::{ObjectState, ObjectStates, State};
@@ -97,6 +98,7 @@ pub(crate) async fn run(
 ) -> Result<(), Failure> {
     let Arguments { subject, output } = arguments;
     let namespace = Name::from(&*session.namespace);
+    are_defined(session, "what becomes of the object is not known now").await?;
     let structure =
         structure::read_with_anchors(session, Extent::Around(std::slice::from_ref(&session.namespace)))
             .await?;

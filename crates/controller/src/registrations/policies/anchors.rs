@@ -71,7 +71,8 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
         ),
         must(
             format!("!{}", conflict_is_removed()),
-            "the anchor is in conflict, and only the controller may change that; delete the anchor and create it again",
+            "the anchor is in conflict, and only the controller may change that; when its name is free, delete the anchor and create \
+             it again; `kubectl hns doctor` names other ways",
         ),
         must(
             format!("!{} ||\n{by_an_admin}", is_released()),

@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 
 use super::super::RegistrationSettings;
 use super::super::cel::literal;
-use super::super::conditions::{OWN_DEPTH, condition, has_finalizer, new_annotation, not_the_controller};
+use super::super::conditions::{
+    OWN_DEPTH, condition, given, has_finalizer, new_annotation, not_the_controller,
+};
 use super::super::entries::{can_be_labelled, rule, without_included_label};
 
 const IS_NAMESPACE: &str = "request.resource.resource == 'namespaces'";
@@ -68,6 +70,6 @@ fn labels() -> String {
 }
 
 fn finalizer() -> String {
-    let value = format!("object.metadata.?finalizers.orValue([]) + [{}]", literal(FINALIZER));
+    let value = format!("{} + [{}]", given("object.metadata.?finalizers", "[]"), literal(FINALIZER));
     format!("[JSONPatch{{op: 'add', path: '/metadata/finalizers', value: {value}}}]")
 }

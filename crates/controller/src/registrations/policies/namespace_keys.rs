@@ -151,9 +151,9 @@ fn managed_by() -> Validation {
     ]);
     must_saying(
         expression,
-        "only who is named by the administrator for a manager may set it in hnc.x-k8s.io/managed-by",
-        "'the administrator names who may give a namespace to the manager \"' + variables.manager + '\" (annotation ' +\n\
-         'hnc.x-k8s.io/managed-by); you are not among them'",
+        "only who is named by externalManagers in the settings of hns for a manager may set it in hnc.x-k8s.io/managed-by",
+        "'externalManagers in the settings of hns names who may give a namespace to the manager \"' + variables.manager + '\" ' +\n\
+         '(annotation hnc.x-k8s.io/managed-by); you are not among them'",
     )
 }
 

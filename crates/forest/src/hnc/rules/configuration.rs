@@ -181,7 +181,7 @@ fn known(
             "it has not been checked what this overwrites, because {resource} cannot be listed: {why}"
         ))),
         None if !was_configured => Ok(Err(format!(
-            "{resource} were not configured before, so it was not checked which of them have the name of a source above them: \
+            "{resource} were not configured until this change, so it was not checked which of them have the name of a source above them: \
              these are {}; {LISTED_BY_PLAN}",
             if forest.settings().on_conflict(kind).replaces() {
                 "overwritten, each with an event ObjectOverwritten"

@@ -72,11 +72,17 @@ pub fn limits(hard: &[(String, String)]) -> Result<Resources, Vec<Cause>> {
     if causes.is_empty() { Ok(limits) } else { Err(causes) }
 }
 
-/// What the user may not expect: a quota that limits one namespace alone, limits that nothing counts, lower ones above, and those
+/// What the user may not expect: a quota outside trees, limits that nothing counts, lower ones above, and those
 /// that are exceeded already.
 fn warnings(forest: &Forest, request: &Request, hard: &Resources) -> Vec<String> {
     let excluded = forest.settings().unmanaged(&request.namespace).map(|why| {
-        format!("namespace {:?} {why}, so this quota limits that namespace alone", request.namespace)
+        let name = &request.namespace;
+        let limited = if forest.children(name).is_empty() {
+            "that namespace alone"
+        } else {
+            "that namespace, and those that are still below it"
+        };
+        format!("namespace {name:?} {why}, so this quota limits {limited}")
     });
     let uncounted = hard.keys().filter_map(|name| {
         Some(format!("the limit of {name} has no effect: {}", resource::never_counted(name)?))

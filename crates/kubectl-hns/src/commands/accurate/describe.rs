@@ -189,7 +189,7 @@ fn notes(
             Some(format!("{above}, the {what} of {name}, {why}, so nothing is copied to {name}"))
         }
         _ if cut_off.is_some() => cut_off,
-        (Some(_), Some(template)) => Some(without_effect(name, template)),
+        (Some(_), Some(template)) => Some(without_effect(name, template, place.kind.is_some())),
         _ => None,
     };
     // One that is being deleted cannot be given another place.

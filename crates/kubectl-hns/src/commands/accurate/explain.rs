@@ -5,7 +5,7 @@ mod chain;
 use std::collections::{BTreeMap, BTreeSet};
 
 use clap::Args;
-use forest::accurate::why::{Next, There, frozen, idle_template, lacking_role, next, there};
+use forest::accurate::why::{Next, There, frozen, has_type, idle_template, lacking_role, next, there};
 use forest::exclusion::never;
 use forest::{EdgeKind, Forest, HopMode, Kind, Name, ObjectKey};
 use hns_api::accurate::annotations::{FROM, PROPAGATE};
@@ -174,7 +174,7 @@ fn explanation(
     }
     if let Some(template) = idle_template(forest, &namespace).filter(|_| frozen(forest, &namespace).is_none())
     {
-        why = format!("{why}; {}", without_effect(&namespace, &template));
+        why = format!("{why}; {}", without_effect(&namespace, &template, has_type(forest, &namespace)));
     }
     Explanation {
         namespace: namespace.to_string(),

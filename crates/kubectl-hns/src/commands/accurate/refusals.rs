@@ -12,6 +12,7 @@ use hns_api::accurate::labels::{TYPE_ROOT, TYPE_TEMPLATE};
 use self::others::before_change;
 pub(in crate::commands) use self::others::{before_deletion, cascades, despite_children};
 use super::place::{self, Mode, Place};
+use super::untyped;
 use crate::Failure;
 use crate::commands::doctor::accurate::reason;
 use crate::published;
@@ -40,6 +41,14 @@ impl<'a> Request<'a> {
             Self::Create(_, parent) => Some((EdgeKind::Parent, parent)),
             Self::Below(kind, _, above) => Some((kind, above)),
             Self::Delete(_) | Self::Own(_) => None,
+        }
+    }
+
+    /// The namespace that it changes.
+    fn changed(self) -> Option<&'a str> {
+        match self {
+            Self::Below(_, name, _) | Self::Own(name) => Some(name),
+            Self::Create(..) | Self::Delete(_) => None,
         }
     }
 }
@@ -75,6 +84,12 @@ pub(super) async fn with_way(
         return failure.with_hint(Box::pin(before_change(session, kind, name)).await);
     }
     if let Some(way) = of_sub_namespace(request, reason) {
+        if let Some(typed) = request.changed()
+            && let Ok(place) = place::read(session, typed).await
+            && let Some(hint) = of_typed(typed, &place)
+        {
+            return failure.with_hint(hint);
+        }
         return failure.with_hint(match way {
             Way::Unset(name) => {
                 let way = format!("`kubectl accurate template unset {name}` removes its template.");
@@ -138,6 +153,16 @@ fn of_sub_namespace<'a>(request: Request<'a>, reason: &str) -> Option<Way<'a>> {
         }
         _ => None,
     }
+}
+
+/// What to do about a sub-namespace that has a type already: then every change of its place is refused.
+fn of_typed(name: &str, place: &Place) -> Option<String> {
+    let (Some(_), Some(kind)) = (&place.parent, &place.kind) else { return None };
+    let (what, command) = match &place.template {
+        None => ("it", untyped(name, false)),
+        Some(_) => ("it and the template", untyped(name, true)),
+    };
+    Some(format!("{name} has the type {kind}, which a sub-namespace cannot have: {command} removes {what}."))
 }
 
 /// The way to change the place of a namespace, with the reason why that is refused at present, if it is: a dry run tells.
@@ -341,6 +366,35 @@ mod tests {
             (Request::Delete("n"), templated, None),
         ] {
             assert_eq!(of_sub_namespace(request, reason), wanted, "{reason}");
+        }
+    }
+
+    #[test]
+    fn a_type_that_a_sub_namespace_cannot_have_is_removed_with_its_template() {
+        let text = |it: &str| Some(it.to_owned());
+        for (parent, template, kind, wanted) in [
+            (None, None, text("root"), None),
+            (text("p"), text("t"), None, None),
+            (
+                text("p"),
+                None,
+                text("root"),
+                Some(("`kubectl accurate namespace set-type n none`", " removes it.")),
+            ),
+            (
+                text("p"),
+                text("t"),
+                text("root"),
+                Some((
+                    "`kubectl label namespace n accurate.cybozu.com/type- accurate.cybozu.com/template-`",
+                    " removes it and the template.",
+                )),
+            ),
+        ] {
+            let wanted = wanted.map(|(command, end)| {
+                format!("n has the type root, which a sub-namespace cannot have: {command}{end}")
+            });
+            assert_eq!(of_typed("n", &Place { kind, parent, template, ..Place::default() }), wanted);
         }
     }
 

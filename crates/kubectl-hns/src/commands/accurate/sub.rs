@@ -181,9 +181,10 @@ impl Delete {
                 }
                 let only = if mode == Mode::DryRun { " --dry-run=server" } else { "" };
                 // Who created it may lack this right, for example where no RoleBinding is copied.
+                let parent = if session.names_namespace { &session.namespace } else { "PARENT" };
                 return Err(failure.and_hint(&format!(
                     "This command reads the namespace to find its parent. If you know the parent, you need not read it: \
-                     `kubectl delete subnamespaces.{GROUP} {name} -n PARENT{only}`."
+                     `kubectl delete subnamespaces.{GROUP} {name} -n {parent}{only}`."
                 )));
             }
         };

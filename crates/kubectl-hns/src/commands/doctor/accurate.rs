@@ -5,7 +5,7 @@ mod forms;
 
 use std::collections::BTreeMap;
 
-use forest::accurate::why::{Frozen, frozen, idle_template};
+use forest::accurate::why::{Frozen, frozen, has_type, idle_template};
 use forest::{EdgeKind, Forest, Name, NamespaceFact, Unmanaged};
 use hns_api::accurate::SubNamespace;
 use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE, TYPE_ROOT};
@@ -149,7 +149,8 @@ fn typed_in_hnc(namespace: &NamespaceFact, forest: &Forest) -> Option<Finding> {
 fn idle(forest: &Forest) -> Vec<Finding> {
     let reached = forest.names().filter(|name| frozen(forest, name).is_none());
     let finding = |name: &Name| {
-        Some(Finding::note(SUBJECT, accurate::without_effect(name, &idle_template(forest, name)?)))
+        let template = idle_template(forest, name)?;
+        Some(Finding::note(SUBJECT, accurate::without_effect(name, &template, has_type(forest, name))))
     };
     reached.filter_map(finding).collect()
 }

@@ -286,10 +286,7 @@ fn deployment(
             return Finding::note(subject, format!("{text}; the program runs elsewhere"));
         }
         if may_run {
-            return Finding::note(
-                subject,
-                format!("{text}; the program may run elsewhere, and does not work there"),
-            );
+            return Finding::note(subject, format!("{text}; the program may run elsewhere"));
         }
         return Finding::wrong(
             subject,

@@ -175,6 +175,7 @@ fn the_members_of_a_cycle_and_a_template_without_effect_are_named() {
             ("b", &[(PARENT, "a")]),
             ("root", &[(TYPE, TYPE_ROOT)]),
             ("n", &[(PARENT, "root"), (TEMPLATE, "t")]),
+            ("o", &[(PARENT, "root"), (TEMPLATE, "t"), (TYPE, TYPE_ROOT)]),
             ("m", &[(PARENT, "gone"), (TEMPLATE, "t")]),
         ],
     );
@@ -187,6 +188,12 @@ fn the_members_of_a_cycle_and_a_template_without_effect_are_named() {
         (
             &["n".into(), "root".into()],
             "; t, the template of n, has no effect, because n is a sub-namespace; `kubectl accurate template unset n` removes it",
+            "",
+        ),
+        (
+            &["o".into(), "root".into()],
+            "; t, the template of o, has no effect, because o is a sub-namespace; `kubectl label namespace o accurate.cybozu.com/type- \
+             accurate.cybozu.com/template-` removes it and the type, which a sub-namespace cannot have",
             "",
         ),
         (&["m".into()], "because gone, the parent, does not exist", "which removes its template, too."),
