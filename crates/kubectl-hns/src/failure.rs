@@ -209,8 +209,8 @@ impl Problem {
             _ if self.is_temporary() && self.to_string().contains("CustomResourceDefinition") => {
                 "`kubectl hns doctor` says which definition is missing."
             }
-            // The webhook says itself what to do if it lasts.
-            Self::Refused(status) if self.is_temporary() && status.message.contains("try again") => {
+            // The webhook says itself what to do: now, and if the problem is not temporary.
+            Self::Refused(status) if self.is_temporary() && status.message.contains("if this lasts") => {
                 return None;
             }
             _ if self.is_temporary() => TEMPORARY,

@@ -100,6 +100,10 @@ fn only_general_problems_have_a_hint() {
     }
     for problem in [
         refused(
+            503,
+            "admission webhook \"x\" denied the request: try again in a moment; if this lasts, a definition",
+        ),
+        refused(
             403,
             "admission webhook \"x\" denied the request: hnc-system is excluded and cannot be a child",
         ),
