@@ -124,13 +124,18 @@ fn text(config: &HNCConfiguration, paint: Paint) -> String {
             text.line(format!("* Not in effect{yet}: {name} ({mode:?})"));
         }
     }
-    let is_left = |it: &&ResourceStatus| {
-        !kinds::is_enforced(&it.group, &it.resource)
-            && !config.spec.resources.iter().flatten().any(|spec| is_about(spec, it))
-    };
+    let is_left =
+        |it: &&ResourceStatus| !config.spec.resources.iter().flatten().any(|spec| is_about(spec, it));
     for left in status.resources.iter().filter(is_left) {
         let name = kinds::full_name(&left.resource, &left.group);
-        text.line(format!("* Not in effect yet: {name} is no longer configured"));
+        // Without an entry, an enforced kind is propagated.
+        match &left.mode {
+            _ if !kinds::is_enforced(&left.group, &left.resource) => {
+                text.line(format!("* Not in effect yet: {name} is no longer configured"));
+            }
+            Some(SynchronizationMode::Propagate) | None => {}
+            Some(_) => text.line(format!("* Not in effect yet: {name} (Propagate)")),
+        }
     }
     if let Some(trees) = config.spec.trees.as_ref().filter(|it| !it.is_empty()) {
         text.push_str("\nLimits of trees:\n");
@@ -377,7 +382,8 @@ mod tests {
             "status": {
                 "resources": [{ "group": "apps", "version": "v1", "resource": "deployments", "mode": "Propagate" }, { "group": "batch", "version": "v1", "resource": "jobs", "mode": "Propagate" },
                     { "group": "", "version": "v1", "resource": "services", "mode": "Propagate" },
-                    { "group": "rbac.authorization.k8s.io", "version": "v1", "resource": "roles", "mode": "Propagate" }],
+                    { "group": "rbac.authorization.k8s.io", "version": "v1", "resource": "roles", "mode": "Propagate" },
+                    { "group": "rbac.authorization.k8s.io", "version": "v1", "resource": "rolebindings", "mode": "AllowPropagate" }],
                 "conditions": [{
                     "type": "BadConfiguration", "reason": "ResourceNotFound", "status": "True",
                     "message": "spec.resources[2] (\"nonsense\"): no such", "lastTransitionTime": "2026-01-01T00:00:00Z",
@@ -387,8 +393,10 @@ mod tests {
         .unwrap();
         let wanted = "Synchronized resources:\n* Propagating: deployments (apps/v1)\n* Propagating: jobs (batch/v1)\n\
              * Propagating: services (/v1)\n* Propagating: roles (rbac.authorization.k8s.io/v1)\n\
+             * AllowPropagate: rolebindings (rbac.authorization.k8s.io/v1)\n\
              * Not in effect yet: secrets (AllowPropagate)\n* Not in effect: nonsense (Propagate)\n* Not in effect yet: jobs (Remove)\n\
-             * Not in effect yet: events.events.k8s.io (Remove)\n* Not in effect yet: services is no longer configured\n\nLimits of trees:\n\
+             * Not in effect yet: events.events.k8s.io (Remove)\n* Not in effect yet: services is no longer configured\n\
+             * Not in effect yet: rolebindings.rbac.authorization.k8s.io (Propagate)\n\nLimits of trees:\n\
              * below acme: at most 10 namespaces, at most 2 levels, names that match acme-.*\n\
              * below b: at most 1 namespace, at most 1 level, names that match \"\"\n\nConditions:\n\
              BadConfiguration (ResourceNotFound): spec.resources[2] (\"nonsense\"): no such\n";

@@ -208,8 +208,8 @@ fn above(namespace: &str, sources: &str, limits: &str) -> Option<String> {
         String::new()
     } else {
         format!(
-            ". The least that is left of each resource (a change of less than 10 percentage points may not be shown, and others only \
-             after 30 s): {}",
+            ". The least that is left of each resource (all of it at first; a change of less than 10 percentage points may not be \
+             shown, and others only after 30 s): {}",
             limits.join("; ")
         )
     };
@@ -314,8 +314,8 @@ mod tests {
         assert_eq!(
             above("team", "acme/all@1f,team/own@2e", limits).as_deref(),
             Some(
-                "quotas of namespaces above limit team, too: acme/all. The least that is left of each resource (a change of less than 10 \
-                 percentage points may not be shown, and others only after 30 s): services: acme/all, 25% of 4 left"
+                "quotas of namespaces above limit team, too: acme/all. The least that is left of each resource (all of it at first; a \
+                 change of less than 10 percentage points may not be shown, and others only after 30 s): services: acme/all, 25% of 4 left"
             )
         );
         assert_eq!(

@@ -258,6 +258,7 @@ async fn watches(
     let [namespace, deployment] = [(namespace, NAMESPACE), (deployment, DEPLOYMENT)]
         .map(|(given, usual)| given.as_deref().unwrap_or(usual));
     let of_hns = match published::read(session).await {
+        Ok(None) if session.names_installation && !is_named => return Err(not_installed(session).await),
         Ok(data) => shared(data.as_ref()).map(|it| it.map(|it| it.accurate)),
         Err(problem) => Err(unread(&problem)),
     };
@@ -308,11 +309,16 @@ fn shared(data: Option<&Data>) -> Result<Option<SharedSettings>, Failure> {
 /// What hns publishes. It fails where hns is not installed.
 pub(super) async fn installed(session: &Session) -> Result<Data, Failure> {
     let data = published::read(session).await.map_err(|problem| unread(&problem))?;
+    match data {
+        Some(data) => Ok(data),
+        None => Err(not_installed(session).await),
+    }
+}
+
+async fn not_installed(session: &Session) -> Failure {
     let home = session.installation().await;
-    data.ok_or_else(|| {
-        Failure::new(format!("Error: namespace {home}: hns is not installed in it"))
-            .with_hint("Name the namespace of hns with --installation, or check --context.")
-    })
+    Failure::new(format!("Error: namespace {home}: hns is not installed in it"))
+        .with_hint("Name the namespace of hns with --installation, or check --context.")
 }
 
 /// The settings that hns runs with. It fails where hns does not serve the API.

@@ -249,13 +249,19 @@ pub(super) async fn way_below(session: &Session, place: &Place, (name, to): (&st
         }
         Ok(())
     };
-    way((verb, name, to), tried.await.err().as_ref())
+    way((verb, name, to), place.is_in_hnc, tried.await.err().as_ref())
 }
 
-fn way((verb, name, to): (&str, &str, &str), refused: Option<&Failure>) -> String {
+fn way((verb, name, to): (&str, &str, &str), is_in_hnc: bool, refused: Option<&Failure>) -> String {
     match refused {
         None => {
             format!("To make it a sub-namespace of {to}, use `kubectl accurate sub {verb} {name} {to}`.")
+        }
+        Some(_) if is_in_hnc => {
+            format!(
+                "It is in HNC's hierarchy, so it cannot be made a sub-namespace of {to}: see `kubectl hns describe {name}`, and \
+                 `kubectl hns move --help`."
+            )
         }
         Some(failure) => {
             format!("It cannot be made a sub-namespace of {to}: {}.", failure.clause())
@@ -487,11 +493,16 @@ mod tests {
 
     #[test]
     fn a_way_that_the_api_server_refuses_is_not_shown() {
-        assert!(way(("graft", "n", "p"), None).ends_with("use `kubectl accurate sub graft n p`."));
+        assert!(way(("graft", "n", "p"), false, None).ends_with("use `kubectl accurate sub graft n p`."));
         let refused = Failure::new("Error: namespace n cannot be changed: there are sub-namespaces under n");
         assert_eq!(
-            way(("move", "n", "p"), Some(&refused)),
+            way(("move", "n", "p"), false, Some(&refused)),
             "It cannot be made a sub-namespace of p: namespace n cannot be changed: there are sub-namespaces under n."
+        );
+        assert_eq!(
+            way(("graft", "n", "p"), true, Some(&refused)),
+            "It is in HNC's hierarchy, so it cannot be made a sub-namespace of p: see `kubectl hns describe n`, and \
+             `kubectl hns move --help`."
         );
     }
 

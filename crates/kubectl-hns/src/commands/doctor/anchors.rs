@@ -49,7 +49,7 @@ pub(super) fn check(structure: &Structure, settings: &Settings) -> Vec<Finding> 
                 ),
                 None => format!(
                     "The subnamespace was beyond a limit of spec.trees when the anchor was created (`kubectl hns config describe` shows \
-                     the limits), or the settings excluded its name. When they allow it, delete the anchor \
+                     the limits), or the settings excluded its name. If they allow it and the anchor is still Forbidden, delete the anchor \
                      (`kubectl delete subns {name} -n {parent}`) and create it again."
                 ),
             },

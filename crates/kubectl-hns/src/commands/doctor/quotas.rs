@@ -83,7 +83,7 @@ fn enforced(quotas: &[HierarchicalResourceQuota]) -> Vec<Finding> {
     };
     let problems: Vec<Finding> = quotas.iter().flat_map(shown).collect();
     if problems.is_empty() && !quotas.is_empty() {
-        return vec![Finding::ok(SUBJECT, "all are enforced")];
+        return vec![Finding::ok(SUBJECT, "the controller reports that all are enforced")];
     }
     problems
 }

@@ -33,7 +33,7 @@ impl Review<'_> {
         }
         Err(Denial::conflict(format!(
             "these managed values would be overridden, which refuseLabelConflicts in the settings forbids: {}; first remove or change \
-             them there",
+             one of the two values",
             found.join("; ")
         ))
         .into())
@@ -60,8 +60,10 @@ impl Review<'_> {
         let below =
             below.flat_map(|id| asked_for(forest, id, which).into_iter().map(move |(key, it)| (id, key, it)));
         own.chain(below)
-            .filter(|(_, key, value)| deciding(key).is_some_and(|it| it != *value))
-            .map(|(id, key, value)| format!("{key}={value} of {:?}", forest.name(id)))
+            .filter_map(|(id, key, value)| {
+                let by = deciding(&key).filter(|it| *it != value)?;
+                Some(format!("{key}={value} of {:?} by {by} from above", forest.name(id)))
+            })
             .collect()
     }
 }
