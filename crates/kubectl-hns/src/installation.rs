@@ -35,11 +35,12 @@ pub(crate) async fn are_defined(session: &Session, what: &str) -> Done {
         is_definition_deleted::<HierarchyConfiguration>(session),
         is_definition_deleted::<SubnamespaceAnchor>(session)
     );
-    if hierarchies || anchors {
-        Err(Failure::new(format!("Error: {what}")).with_hint(DEFINITIONS_GO))
-    } else {
-        Ok(())
-    }
+    if hierarchies || anchors { Err(without_definitions(what)) } else { Ok(()) }
+}
+
+/// The failure that a deleted definition is the cause of.
+pub(crate) fn without_definitions(what: impl std::fmt::Display) -> Failure {
+    Failure::new(format!("Error: {what}")).with_hint(DEFINITIONS_GO)
 }
 
 /// Whether the definition of a kind is being deleted, with all its objects; false for a user who may not read it. One request, for answers

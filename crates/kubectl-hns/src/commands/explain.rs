@@ -98,10 +98,13 @@ pub(crate) async fn run(
 ) -> Result<(), Failure> {
     let Arguments { subject, output } = arguments;
     let namespace = Name::from(&*session.namespace);
-    are_defined(session, "what becomes of the object is not known now").await?;
-    let structure =
-        structure::read_with_anchors(session, Extent::Around(std::slice::from_ref(&session.namespace)))
-            .await?;
+    let around = Extent::Around(std::slice::from_ref(&session.namespace));
+    let (defined, structure) = futures::join!(
+        are_defined(session, "what becomes of the object is not known now"),
+        structure::read_with_anchors(session, around),
+    );
+    defined?;
+    let structure = structure?;
     let object_states =
         ObjectStates::read(session, subject, structure, std::slice::from_ref(&namespace)).await?;
     let mut explanation = explanation(&object_states, &namespace);

@@ -9,7 +9,7 @@ use kube::api::DynamicObject;
 use super::hierarchy::{self, AllowingAncestor, Edit, NewParent, Spec};
 use super::relocation;
 use crate::flags::{True, only_true};
-use crate::installation::{DEFINITIONS_GO, is_definition_deleted};
+use crate::installation::{is_definition_deleted, without_definitions};
 use crate::session::Session;
 use crate::user_rights;
 use crate::wait::WaitArgs;
@@ -114,8 +114,7 @@ async fn is_defined(session: &Session, name: &str) -> Result<(), Failure> {
     if !is_definition_deleted::<HierarchyConfiguration>(session).await {
         return Ok(());
     }
-    let text = format!("Error: the hierarchical configuration of {name} cannot be changed now");
-    Err(Failure::new(text).with_hint(DEFINITIONS_GO))
+    Err(without_definitions(format_args!("the hierarchical configuration of {name} cannot be changed now")))
 }
 
 /// A note that the request does not concern Accurate's hierarchy, if the namespace is in it.

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::consequences::{by_itself, excluded};
 use crate::Failure;
 use crate::failure::Problem;
-use crate::installation::DEFINITIONS_GO;
+use crate::installation::without_definitions;
 use crate::structure::subnamespace_of;
 
 pub(super) fn held(child: &str) -> String {
@@ -82,8 +82,9 @@ pub(super) fn with_state(failure: Failure, child: &str, undone: bool) -> Failure
 
 /// The failure if the anchor is being deleted, but not its namespace: the definition of anchors is being deleted.
 pub(super) fn without_namespace(child: &str, parent: &str) -> Failure {
-    Failure::new(format!("Error: only the subnamespace anchor {child} in {parent} is being deleted; the namespace {child} stays"))
-        .with_hint(DEFINITIONS_GO)
+    without_definitions(format_args!(
+        "only the subnamespace anchor {child} in {parent} is being deleted; the namespace {child} stays"
+    ))
 }
 
 /// HNC's message, without a blank line.
@@ -186,6 +187,7 @@ mod tests {
     use k8s_openapi::jiff::Timestamp;
 
     use super::*;
+    use crate::installation::DEFINITIONS_GO;
 
     #[test]
     fn why_cascading_deletion_cannot_be_allowed_is_said_without_the_api_servers_words() {
