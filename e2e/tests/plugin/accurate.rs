@@ -88,6 +88,21 @@ async fn sub_namespaces_are_created_with_labels_and_deleted() {
         refused.stderr.contains("`kubectl accurate namespace set-type d-lone root` makes it a root"),
         "{refused:?}"
     );
+    // Who cannot read the namespace is not told that the command works.
+    let rules = json!([{ "apiGroups": ["accurate.cybozu.com"], "resources": ["subnamespaces"], "verbs": ["create"] }]);
+    let within = |name: &str| json!({ "name": name, "namespace": "d-lone" });
+    let role = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": within("subs"), "rules": rules });
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": within("subs"),
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "subs" },
+        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "dana" }],
+    });
+    world.fixture.apply(&[role, binding]).await;
+    let refused =
+        world.until_refused("sub create d-low d-lone --as dana", "neither a root nor a sub namespace").await;
+    let way = "You cannot read namespace d-lone. If it is in no hierarchy, an admin of it can make it a root: \
+               `kubectl accurate namespace set-type d-lone root`.\n";
+    assert!(refused.stderr.ends_with(way), "{refused:?}");
     let metadata = json!({ "name": "d-lone", "namespace": "d-root" });
     let form =
         json!({ "apiVersion": "accurate.cybozu.com/v2", "kind": "SubNamespace", "metadata": metadata });

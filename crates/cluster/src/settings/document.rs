@@ -436,6 +436,8 @@ propagation:
                 "unknown value `fail`, expected `Ignore` or `Fail`",
             ),
             ("{version: v1, includedNamespaceRegex: a)|(b}", "includedNamespaceRegex", "a)|(b"),
+            ("{version: v1, includedNamespaceRegex: 'x{1,2000}'}", "includedNamespaceRegex", "at most 1000"),
+            ("{version: v1, managedNamespaceLabels: ['x**']}", "managedNamespaceLabels", "repetition"),
             (
                 "{version: v1, managedNamespaceLabels: ['hnc.x-k8s.io/.*']}",
                 "managedNamespaceLabels",

@@ -84,11 +84,12 @@ fn is_label(value: &str) -> bool {
         && !value.ends_with('-')
 }
 
-/// A pattern that a whole name must match.
+/// A pattern that a whole name must match. The API server reads it too.
 ///
 /// # Errors
 /// What is wrong with it.
 pub fn anchored_regex(value: &str) -> Result<Regex, String> {
+    expression::compile_as_in_go(value)?;
     expression::whole(value)
 }
 

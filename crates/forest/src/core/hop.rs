@@ -69,6 +69,12 @@ impl Hop {
         self.from.as_ref() == Some(namespace) && (is_same || (wanted.is_some() && self.accepted == wanted))
     }
 
+    /// The same, but labels and annotations may differ.
+    pub(crate) fn has_the_body_of(&self, namespace: &Name, source: &Self) -> bool {
+        let body = |hop: &Self| hop.content.as_ref().map(|content| content.body_digest);
+        self.from.as_ref() == Some(namespace) && body(self) == body(source) || self.is_of(namespace, source)
+    }
+
     /// The digest of the content of its copies.
     pub(crate) fn digest(&self) -> Option<Digest> {
         self.content.as_ref().map(|content| content.digest)

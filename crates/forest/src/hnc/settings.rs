@@ -156,7 +156,8 @@ impl Settings {
     }
 }
 
-fn is_of_a_hierarchy(key: &str) -> bool {
+/// Whether this is a key of a hierarchy, HNC's or Accurate's.
+pub(crate) fn is_of_a_hierarchy(key: &str) -> bool {
     [keys::GROUP, crate::accurate::keys::GROUP].iter().any(|group| key.contains(group))
 }
 

@@ -212,7 +212,7 @@ impl Here<'_> {
         let [here, there] = [&**self.name, upstream].map(|namespace| object_in(self.after, namespace, &role));
         let is_source = |role: &Object| matches!(role.mode(), Some("create" | "update"));
         match (here, there.filter(|role| is_source(role))) {
-            (Some(here), Some(there)) => !equals(here, there, upstream),
+            (Some(here), Some(there)) => here.from() != Some(upstream) || here.body != there.body,
             _ => true,
         }
     }

@@ -69,6 +69,16 @@ impl World {
         .unwrap();
     }
 
+    /// Runs a command until it is refused for this reason: until the API server has seen the user's rights.
+    pub(super) async fn until_refused(&self, words: &str, reason: &str) -> Output {
+        eventually(&format!("{words}: {reason}"), PATIENCE, async || {
+            let output = self.run(words).await;
+            if output.stderr.contains(reason) { Ok(output) } else { Err(format!("{output:?}")) }
+        })
+        .await
+        .unwrap()
+    }
+
     pub(super) async fn create_namespace(&self, name: &str) {
         self.steps.create_namespace(name).await.unwrap();
     }

@@ -183,7 +183,7 @@ impl<'a> Place<'a> {
         self.settings.overwrite_own_objects || self.forest.kind(key.kind).restricts()
     }
 
-    /// The source of this object upstream. A binding is a source only where its Role is the same.
+    /// The source of this object upstream. A binding is a source only where its Role has the same rules.
     fn source(&self, key: &ObjectKey) -> Option<(&'a Name, &'a Hop)> {
         let (source, hop) = self.asking(key)?;
         let role = source.role.as_ref();
@@ -204,17 +204,17 @@ impl<'a> Place<'a> {
         self.settings.watches(self.forest.kind(kind)).then_some(ObjectKey { kind, name })
     }
 
-    /// Whether this Role is, or becomes with this plan, an exact copy of the one upstream: a Role of that name with other rules
-    /// would give other rights.
+    /// Whether this Role is, or becomes with this plan, a copy of the one upstream with the same rules: other rules would give other
+    /// rights.
     pub(crate) fn role_is_the_same(&self, role: &ObjectKey) -> bool {
         matches!(self.compared(role), Decision::Write(..)) || self.has_the_same(role)
     }
 
-    /// Whether this Role is an exact copy of the one upstream now.
+    /// Whether this Role is a copy of the one upstream with the same rules now.
     pub(super) fn has_the_same(&self, role: &ObjectKey) -> bool {
         let is_equal = || {
             let (upstream, source) = self.source(role)?;
-            Some(self.object(role)?.hop()?.is_of(upstream, source))
+            Some(self.object(role)?.hop()?.has_the_body_of(upstream, source))
         };
         is_equal() == Some(true) || self.is_ahead(role)
     }

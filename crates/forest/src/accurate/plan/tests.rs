@@ -255,6 +255,13 @@ fn a_binding_is_copied_only_with_its_role_and_after_it() {
             "r/Role/a=create s/Role/a=create<r:2 r/RoleBinding/b=update s/RoleBinding/b=update<r",
             &["delete RoleBinding b"],
         ),
+        // A copy with the same rules. Its annotations may differ.
+        ("r/Role/a=create s/Role/a=<r r/RoleBinding/b=update s/RoleBinding/b=update<r", &[]),
+        // The same rules, but no copy.
+        (
+            "r/Role/a=create s/Role/a=create r/RoleBinding/b=update s/RoleBinding/b=update<r",
+            &["delete RoleBinding b"],
+        ),
         (
             "r/Role/a= s/Role/a=update<r r/RoleBinding/b=update s/RoleBinding/b=update<r",
             &["delete RoleBinding b", "delete Role a"],

@@ -4,7 +4,7 @@ use super::{Cause, Check, Denial};
 use crate::core::key_syntax::label_value_fault;
 pub(in crate::hnc) use crate::core::key_syntax::qualified_name_fault;
 use crate::core::labels::Labels;
-use crate::hnc::settings::Settings;
+use crate::hnc::settings::{Settings, is_of_a_hierarchy};
 
 /// The most labels, or annotations, of one object, and the most bytes of all of them. They are set on every namespace below, and
 /// a namespace that has become too large cannot be labelled.
@@ -19,8 +19,8 @@ pub(super) fn check(
 ) -> Check {
     let of_label = |(key, value): &(String, String)| {
         let fault = qualified_name_fault(key).or_else(|| {
-            (!settings.is_managed_label(key))
-                .then_some("not one of the managed labels of this cluster (setting managedNamespaceLabels)")
+            let unmanaged = "not one of the managed labels of this cluster (setting managedNamespaceLabels)";
+            (!settings.is_managed_label(key)).then(|| never_managed(key).unwrap_or(unmanaged))
         });
         let value_fault = label_value_fault(key, value);
         let of_key = fault.map(|fault| Cause::invalid("spec.labels", key, fault));
@@ -29,9 +29,9 @@ pub(super) fn check(
     };
     let of_annotation = |(key, _): &(String, String)| {
         let fault = qualified_name_fault(&key.to_lowercase()).or_else(|| {
-            (!settings.is_managed_annotation(key)).then_some(
-                "not one of the managed annotations of this cluster (setting managedNamespaceAnnotations)",
-            )
+            let unmanaged =
+                "not one of the managed annotations of this cluster (setting managedNamespaceAnnotations)";
+            (!settings.is_managed_annotation(key)).then(|| never_managed(key).unwrap_or(unmanaged))
         });
         fault.map(|fault| Cause::invalid("spec.annotations", key, fault))
     };
@@ -42,6 +42,12 @@ pub(super) fn check(
         .chain(annotations.iter().filter_map(of_annotation))
         .collect();
     if causes.is_empty() { Ok(()) } else { Err(Denial::invalid(causes).into()) }
+}
+
+/// Why no setting can make this key a managed one.
+fn never_managed(key: &str) -> Option<&'static str> {
+    is_of_a_hierarchy(key)
+        .then_some("keys that contain hnc.x-k8s.io or accurate.cybozu.com are never managed")
 }
 
 /// A warning if a key is there more than once, with different values: one of them counts.

@@ -287,7 +287,8 @@ fn judged(
     }
     match lacking_role(forest, namespace, key) {
         Some(role) if !here.is_something() => {
-            let (why, advice) = roleless((namespace, above, &named), &role.name, there(forest, above, &role));
+            let pair = (there(forest, namespace, &role), there(forest, above, &role));
+            let (why, advice) = roleless((namespace, above, &named), &role.name, pair);
             (state, why, Some(advice))
         }
         None if kind.binds_subjects() && why.ends_with(OTHER_ROLE) && !watches(&Kind::role()) => {
@@ -323,8 +324,12 @@ fn alone(forest: &Forest, (namespace, here): (&Name, There<'_>), (kind, name): (
     (state, once(here).or(own).or(stray).unwrap_or(why), None)
 }
 
-/// Why a binding is not copied whose Role is not copied, and what to do: `role` is what is in the namespace above.
-fn roleless((namespace, above, named): (&str, &str, &str), name: &str, role: There<'_>) -> (String, String) {
+/// Why a binding is not copied whose Role is not copied, and what to do. Of the Role, the one here and the one above are given.
+fn roleless(
+    (namespace, above, named): (&str, &Name, &str),
+    name: &str,
+    (here, role): (There<'_>, There<'_>),
+) -> (String, String) {
     let name = printable(name);
     let why = format!("the one in {named} refers to Role {name}");
     if !role.is_something() {
@@ -338,14 +343,19 @@ fn roleless((namespace, above, named): (&str, &str, &str), name: &str, role: The
             format!("`kubectl annotate role {name} -n {above} {PROPAGATE}=update` has the Role copied, too.");
         return (format!("{why}, which has no annotation {PROPAGATE}"), advice);
     }
-    (
-        format!("{why}, which is not the same here"),
-        format!("`kubectl accurate explain roles/{name} -n {namespace}` says why."),
-    )
+    let why = format!("{why}, of which there is no copy with the same rules here");
+    if role.mode() == Some(HopMode::Create) && here.from() == Some(above) {
+        let advice = format!(
+            "Its copy was made once and stays as it is. `kubectl annotate role {name} -n {above} {PROPAGATE}=update --overwrite` makes the \
+             copies of the Role follow it."
+        );
+        return (why, advice);
+    }
+    (why, format!("`kubectl accurate explain roles/{name} -n {namespace}` says why."))
 }
 
 /// Why a binding is not copied, as the end of a sentence.
-const OTHER_ROLE: &str = "that is not the same here";
+const OTHER_ROLE: &str = "of which there is no copy with the same rules here";
 
 /// The verdict in a namespace below `above`, which is `named`.
 fn below((above, named): (&Name, &str), (here, source): (There<'_>, There<'_>), next: Next) -> Verdict {

@@ -101,7 +101,9 @@ pub(super) async fn with_way(
     }
     match (fault(reason), request.above()) {
         (Some(Frozen::NotLeading(kind, above)), _) => {
-            let mut place = place::read(session, &above).await.unwrap_or_default();
+            let Ok(mut place) = place::read(session, &above).await else {
+                return failure.with_hint(unread(kind, &above));
+            };
             let is_marked = place.is_in_hnc;
             place.look_into_hnc(session, &above).await;
             let settings = published::settings_beside_accurate(session).await;
@@ -249,13 +251,30 @@ fn unfit(
             format!("{above} is a template, which can have no sub-namespaces.")
         }
         _ => {
-            let new_type = if is_template { TYPE_TEMPLATE } else { TYPE_ROOT };
+            let new_type = new_type(kind);
             let way =
                 format!("`kubectl accurate namespace set-type {above} {new_type}` makes it a {new_type}.");
             return (way, Some(new_type));
         }
     };
     (hint, None)
+}
+
+/// The same for a namespace that cannot be read.
+fn unread(kind: EdgeKind, above: &str) -> String {
+    let new_type = new_type(kind);
+    format!(
+        "You cannot read namespace {above}. If it is in no hierarchy, an admin of it can make it a {new_type}: `kubectl accurate namespace \
+         set-type {above} {new_type}`."
+    )
+}
+
+/// The type of a namespace that can be such an upstream namespace.
+fn new_type(kind: EdgeKind) -> &'static str {
+    match kind {
+        EdgeKind::Parent => TYPE_ROOT,
+        EdgeKind::Template => TYPE_TEMPLATE,
+    }
 }
 
 /// What to do about a parent or a template that does not exist. Accurate calls both the parent.

@@ -160,19 +160,26 @@ fn row_3_labels_and_annotations_have_to_be_managed() {
         &Warned(&["spec.labels has the key \"tier\" more than once; only the value \"gold\" counts"]),
     );
     request.new.labels = vec![pair("team", "red"), pair("tier", "gold"), pair("a/b", "")];
-    request.new.annotations = vec![pair("owner", "x"), pair("note", "")];
+    request.new.labels.push(pair("accurate.cybozu.com/x", ""));
+    request.new.annotations = vec![pair("owner", "x"), pair("note", ""), pair("x.hnc.x-k8s.io/y", "")];
     let verdict = judge(&mut Cluster::draw("child").forest(), &request, &[], |_| ());
     check(
         "with",
         &verdict,
         &Denied(
             Invalid,
-            &["spec.labels: Invalid value: \"team\"", "\"a/b\"", "spec.annotations", "\"note\""],
+            &[
+                "spec.labels: Invalid value: \"team\": not one of the managed labels",
+                "\"a/b\"",
+                "spec.labels: Invalid value: \"accurate.cybozu.com/x\": keys that contain hnc.x-k8s.io or accurate.cybozu.com are never managed",
+                "spec.annotations: Invalid value: \"note\": not one of the managed annotations",
+                "spec.annotations: Invalid value: \"x.hnc.x-k8s.io/y\": keys that contain",
+            ],
         ),
     );
     let Verdict::Deny(denial) = verdict else { panic!("{verdict:?}") };
     let fields: Vec<&str> = denial.causes.iter().map(|cause| &*cause.field).collect();
-    assert_eq!(fields, ["spec.labels", "spec.labels", "spec.annotations"]);
+    assert_eq!(fields, ["spec.labels", "spec.labels", "spec.labels", "spec.annotations", "spec.annotations"]);
 }
 
 #[test]

@@ -223,17 +223,37 @@ fn an_object_that_was_copied_once_is_called_so_wherever_it_is() {
 #[test]
 fn the_role_that_a_binding_needs_is_named() {
     let (update, create) = ([(PROPAGATE, "update")], [(PROPAGATE, "create")]);
-    let create = &create[..];
-    for (watched, role, why, advice) in [
-        (true, None, "Role r, which is not there", Some("Create Role r in root, with the annotation")),
-        (true, Some(&[][..]), "Role r, which has no annotation", Some("`kubectl annotate role r -n root")),
+    let (create, once) = (&create[..], [(PROPAGATE, "create"), (FROM, "root")]);
+    for (watched, role, here, why, advice) in [
+        (
+            true,
+            None,
+            &[][..],
+            "Role r, which is not there",
+            Some("Create Role r in root, with the annotation"),
+        ),
+        (
+            true,
+            Some(&[][..]),
+            &[],
+            "Role r, which has no annotation",
+            Some("`kubectl annotate role r -n root"),
+        ),
         (
             true,
             Some(create),
-            "Role r, which is not the same here",
+            &[],
+            "Role r, of which there is no copy with the same rules here",
             Some("`kubectl accurate explain roles/r -n sub`"),
         ),
-        (false, Some(create), "refers to a Role, and Roles are not propagated: `watches`", None),
+        (
+            true,
+            Some(create),
+            &once,
+            "Role r, of which there is no copy with the same rules here",
+            Some("Its copy was made once and stays as it is. `kubectl annotate role r -n root"),
+        ),
+        (false, Some(create), &[], "refers to a Role, and Roles are not propagated: `watches`", None),
     ] {
         let mut watches = vec![Kind::role_binding()];
         watches.extend(watched.then(Kind::role));
@@ -246,7 +266,7 @@ fn the_role_that_a_binding_needs_is_named() {
         put(&mut forest, &Kind::role_binding(), ("root", "x"), &update, binding);
         if let Some(annotations) = role.filter(|_| watched) {
             put(&mut forest, &Kind::role(), ("root", "r"), annotations, json!({ "rules": [1] }));
-            put(&mut forest, &Kind::role(), ("sub", "r"), &[], json!({ "rules": [] }));
+            put(&mut forest, &Kind::role(), ("sub", "r"), here, json!({ "rules": [] }));
         }
         let path: &[Name] = &["sub".into(), "root".into()];
         let found =
