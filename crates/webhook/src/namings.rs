@@ -17,6 +17,9 @@ use tokio::time::timeout_at;
 
 use crate::questions::Asker;
 
+const ANCHORS: &str = "subnamespaceanchors.hnc.x-k8s.io";
+const SUB_NAMESPACES: &str = "subnamespaces.accurate.cybozu.com";
+
 /// The list has no room.
 const FULL: &str = "too many requests name missing parents at this moment; create the parent first, or try again in two minutes";
 
@@ -80,10 +83,12 @@ impl Asker<'_> {
             return Err(Denial::new(DenialKind::Unavailable, FULL));
         }
         let waiting = async {
-            let mut waiting = namings::holders_of_waiting(self.client, parent).await?;
+            let anchors = namings::holders_of_waiting(self.client, parent).await;
+            let mut waiting = anchors.map_err(|error| unlisted(parent, ANCHORS, &error))?;
             waiting.retain(|holder| naming.lacks_consent(holder));
             if has_sub_namespaces {
-                let holders = namings::holders_of_sub_namespaces(self.client, parent).await?;
+                let holders = namings::holders_of_sub_namespaces(self.client, parent).await;
+                let holders = holders.map_err(|error| unlisted(parent, SUB_NAMESPACES, &error))?;
                 // The rule judges those that are known.
                 let is_known =
                     |holder: &Name| self.forest.read(|forest| forest.has_sub_namespace(holder, parent));
@@ -91,8 +96,7 @@ impl Asker<'_> {
             }
             Ok(waiting)
         };
-        let waiting = waiting.await.map_err(|error: kube::Error| unusable(error_text(&error)))?;
-        Ok(OtherSide::of(waiting))
+        waiting.await.map(OtherSide::of)
     }
 
     async fn consent(&self, change: &ParentChange, holder: &Name) -> Result<OtherSide, Denial> {
@@ -159,6 +163,18 @@ pub(crate) fn still_unknown(change: &ParentChange, unknown: &[Name]) -> Denial {
         format!("a request to make {:?} the parent of {} is under way", change.child, names.join(", "))
     };
     Denial::new(DenialKind::Unavailable, format!("{why}; try again in a moment"))
+}
+
+/// Why a request is denied that names `parent`, while the objects that may create it cannot be listed.
+fn unlisted(parent: &Name, resource: &str, error: &kube::Error) -> Denial {
+    let why = error_text(error);
+    Denial::new(
+        DenialKind::Unavailable,
+        format!(
+            "it cannot be checked whether {parent:?}, which does not exist, is just being created, because {resource} cannot be listed: \
+             {why}; try again in a moment; if this lasts, `kubectl hns doctor` says what to do"
+        ),
+    )
 }
 
 fn unusable(why: impl Display) -> Denial {

@@ -88,21 +88,6 @@ async fn sub_namespaces_are_created_with_labels_and_deleted() {
         refused.stderr.contains("`kubectl accurate namespace set-type d-lone root` makes it a root"),
         "{refused:?}"
     );
-    // Who cannot read the namespace is not told that the command works.
-    let rules = json!([{ "apiGroups": ["accurate.cybozu.com"], "resources": ["subnamespaces"], "verbs": ["create"] }]);
-    let within = |name: &str| json!({ "name": name, "namespace": "d-lone" });
-    let role = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": within("subs"), "rules": rules });
-    let binding = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": within("subs"),
-        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "subs" },
-        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "dana" }],
-    });
-    world.fixture.apply(&[role, binding]).await;
-    let refused =
-        world.until_refused("sub create d-low d-lone --as dana", "neither a root nor a sub namespace").await;
-    let way = "You cannot read namespace d-lone. If it is in no hierarchy, an admin of it can make it a root: \
-               `kubectl accurate namespace set-type d-lone root`.\n";
-    assert!(refused.stderr.ends_with(way), "{refused:?}");
     let metadata = json!({ "name": "d-lone", "namespace": "d-root" });
     let form =
         json!({ "apiVersion": "accurate.cybozu.com/v2", "kind": "SubNamespace", "metadata": metadata });
@@ -122,6 +107,42 @@ async fn sub_namespaces_are_created_with_labels_and_deleted() {
     world.gone("d-low").await;
     world.until("sub delete d-sub", "deleted SubNamespace d-root/d-sub\n").await;
     world.gone("d-sub").await;
+}
+
+/// The hints for a user with rights in the parent only name no command that fails.
+#[tokio::test]
+async fn who_may_not_read_a_namespace_is_told_what_is_possible() {
+    const RBAC: &str = "rbac.authorization.k8s.io";
+    let world = world().await;
+    world.create_root("t-root").await;
+    world.create_plain_sub("t-sub", "t-root").await;
+    world.create_namespace("t-lone").await;
+    let groups = ["accurate.cybozu.com", "hnc.x-k8s.io"];
+    let rules = json!([{ "apiGroups": groups, "resources": ["*"], "verbs": ["*"] }]);
+    for namespace in ["t-root", "t-lone"] {
+        let metadata = json!({ "name": "t", "namespace": namespace });
+        let api = format!("{RBAC}/v1");
+        let role = json!({ "apiVersion": api, "kind": "Role", "metadata": metadata, "rules": rules });
+        let binding = json!({
+            "apiVersion": api, "kind": "RoleBinding", "metadata": metadata,
+            "roleRef": { "apiGroup": RBAC, "kind": "Role", "name": "t" },
+            "subjects": [{ "apiGroup": RBAC, "kind": "User", "name": "dana" }],
+        });
+        world.fixture.apply(&[role, binding]).await;
+    }
+    let refused =
+        world.until_refused("sub create t-low t-lone --as dana", "neither a root nor a sub namespace").await;
+    let way = "You cannot read namespace t-lone. If it is in no hierarchy, an admin of it can make it a root: \
+               `kubectl accurate namespace set-type t-lone root`.\n";
+    assert!(refused.stderr.ends_with(way), "{refused:?}");
+    let refused = world.fixture.hns("plan delete t-sub -n t-root --as dana").await;
+    let way = "SubNamespace t-sub in t-root is of Accurate's hierarchy: `kubectl delete subnamespaces.accurate.cybozu.com t-sub -n t-root` \
+               deletes it, and its namespace with it.\n";
+    assert!(refused.code == Some(1) && refused.stderr.ends_with(way), "{refused:?}");
+    let none = world.fixture.hns("plan delete t-gone -n t-root --as dana").await;
+    assert!(none.code == Some(1) && !none.stderr.contains("SubNamespace"), "{none:?}");
+    let refused = world.fixture.hns("plan delete t-sub -n t-root").await;
+    refused.fails("Error: t-sub has no subnamespace anchor in t-root\nt-sub is a sub-namespace of t-root in Accurate's hierarchy: ");
 }
 
 #[tokio::test]

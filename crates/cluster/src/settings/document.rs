@@ -252,11 +252,11 @@ impl SharedSettings {
     fn managers(&self) -> Result<Vec<(String, Identity)>, Invalid> {
         let mut managers = Vec::new();
         for (value, identities) in &self.external_managers {
-            for identity in identities {
-                let (value, identity) = values::external_manager(&format!("{value}={identity}"))
-                    .map_err(|reason| Invalid::new(format!("externalManagers.{value}"), reason))?;
-                managers.push((value, Identity(identity)));
-            }
+            let manager = values::manager(value)
+                .map_err(|reason| Invalid::new("externalManagers", format!("{value:?}: {reason}")))?;
+            let key = format!("externalManagers.{value}");
+            let identities = each(&key, identities, values::identity)?;
+            managers.extend(identities.into_iter().map(|it| (manager.clone(), Identity(it))));
         }
         Ok(managers)
     }
@@ -435,6 +435,14 @@ propagation:
                 "hierarchicalQuotas.failurePolicy",
                 "unknown value `fail`, expected `Ignore` or `Fail`",
             ),
+        ] {
+            is_refused(text, key, reason);
+        }
+    }
+
+    #[test]
+    fn a_faulty_pattern_or_name_is_named_with_its_key() {
+        for (text, key, reason) in [
             ("{version: v1, includedNamespaceRegex: a)|(b}", "includedNamespaceRegex", "a)|(b"),
             ("{version: v1, includedNamespaceRegex: 'x{1,2000}'}", "includedNamespaceRegex", "at most 1000"),
             ("{version: v1, managedNamespaceLabels: ['x**']}", "managedNamespaceLabels", "repetition"),
@@ -444,9 +452,20 @@ propagation:
                 "cannot be managed",
             ),
             (
-                "{version: v1, externalManagers: {hnc.x-k8s.io: [a]}}",
-                "externalManagers.hnc.x-k8s.io",
-                "no other manager",
+                "{version: v1, managedNamespaceAnnotations: ['accurate\\.cybozu\\.com/.*']}",
+                "managedNamespaceAnnotations",
+                "the keys of accurate.cybozu.com cannot be managed",
+            ),
+            ("{version: v1, externalManagers: {hnc.x-k8s.io: [a]}}", "externalManagers", "no other manager"),
+            (
+                "{version: v1, externalManagers: {'': [a]}}",
+                "externalManagers",
+                "\"\": expected a value of the annotation",
+            ),
+            (
+                "{version: v1, externalManagers: {v: [a, '']}}",
+                "externalManagers.v",
+                "\"\": expected the name of a user",
             ),
             ("{version: v1, restoreIdentities: ['']}", "restoreIdentities", "user or a group"),
             (
@@ -477,9 +496,13 @@ propagation:
             ),
             ("{version: v1, propagation: {rbacOnConflict: keep}}", "propagation.rbacOnConflict", "\"keep\""),
         ] {
-            let invalid = SharedSettings::parse(text).expect_err(text);
-            assert_eq!(invalid.key, key, "{text}: {invalid}");
-            assert!(invalid.to_string().contains(reason), "{text}: {invalid}");
+            is_refused(text, key, reason);
         }
+    }
+
+    fn is_refused(text: &str, key: &str, reason: &str) {
+        let invalid = SharedSettings::parse(text).expect_err(text);
+        assert_eq!(invalid.key, key, "{text}: {invalid}");
+        assert!(invalid.to_string().contains(reason), "{text}: {invalid}");
     }
 }

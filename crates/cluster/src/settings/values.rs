@@ -3,6 +3,7 @@
 //! Errors are the end of a sentence that names the key and the value.
 
 use forest::{OnConflict, expression};
+use hns_api::accurate;
 use regex::Regex;
 
 use super::FailurePolicy;
@@ -99,8 +100,9 @@ pub fn anchored_regex(value: &str) -> Result<Regex, String> {
 /// What is wrong with it.
 pub fn managed_key(value: &str) -> Result<Regex, String> {
     anchored_regex(value)?;
-    if value.contains("hnc.x-k8s.io") || value.contains(r"hnc\.x-k8s\.io") {
-        return Err("the keys of hnc.x-k8s.io cannot be managed".to_owned());
+    let plain = value.replace('\\', "");
+    if let Some(group) = [hns_api::GROUP, accurate::GROUP].into_iter().find(|group| plain.contains(group)) {
+        return Err(format!("the keys of {group} cannot be managed"));
     }
     Regex::new(value).map_err(|error| expression::fault(&error))
 }
@@ -112,12 +114,21 @@ pub fn managed_key(value: &str) -> Result<Regex, String> {
 pub fn external_manager(value: &str) -> Result<(String, String), String> {
     match value.split_once('=') {
         Some((manager, identity)) if !manager.is_empty() && !identity.is_empty() => {
-            if manager == "hnc.x-k8s.io" {
-                return Err("hnc.x-k8s.io is the value that means no other manager".to_owned());
-            }
-            Ok((manager.to_owned(), identity.to_owned()))
+            Ok((self::manager(manager)?, identity.to_owned()))
         }
         _ => Err("expected VALUE=USER_OR_GROUP".to_owned()),
+    }
+}
+
+/// A value of the annotation `managed-by` that names another manager.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn manager(value: &str) -> Result<String, String> {
+    match value {
+        "" => Err("expected a value of the annotation hnc.x-k8s.io/managed-by".to_owned()),
+        hns_api::GROUP => Err(format!("{value} is the value that means no other manager")),
+        _ => Ok(value.to_owned()),
     }
 }
 

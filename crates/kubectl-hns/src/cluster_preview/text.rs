@@ -74,9 +74,11 @@ impl Document {
         let at_least = if self.totals_at_least { " (at least)" } else { "" };
         text.line(format!("\nTotals{at_least}: {}", totals(&self.totals)));
         if let Some(pending) = self.pending.filter(|it| *it > 0) {
-            let writes = if pending == 1 { "write" } else { "writes" };
+            let [writes, them, created] =
+                if pending == 1 { ["write", "it", "it creates"] } else { ["writes", "them", "they create"] };
             let pending = format!(
-                "Without this change, the controller has {pending} {writes} left to do; the plan begins after them."
+                "Without this change, the controller has {pending} {writes} left to do; the plan begins after {them}, and does not show \
+                 the deletion of what {created}."
             );
             text.line(paint.ink(Ink::Faint, &pending));
         }
@@ -327,7 +329,7 @@ Objects that would be kept although they conflict:
   secrets k in n would be kept; the one of a would not be copied
 
 Totals: objects: 0 created, 0 updated, 0 overwritten, 0 deleted; namespaces: 0 created, 0 deleted, 0 changed; labels: 0 changed; annotations: 3 changed.
-Without this change, the controller has 2 writes left to do; the plan begins after them.
+Without this change, the controller has 2 writes left to do; the plan begins after them, and does not show the deletion of what they create.
 ";
         assert_eq!(document.text(Paint::NONE), wanted);
         assert_eq!(

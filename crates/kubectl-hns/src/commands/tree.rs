@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
     depth: Option<usize>,
 
     /// Draw only namespaces whose labels match, and the namespaces above them. Supports =, ==, !=, in, notin,
-    /// KEY and !KEY.
+    /// KEY, !KEY, KEY>N and KEY<N.
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     selector: Option<String>,
 

@@ -4,6 +4,7 @@ use clap::Args;
 use forest::preview::Intent;
 use forest::{AnchorFact, Forest, Name};
 use hns_api::SubnamespaceAnchor;
+use hns_api::accurate::SubNamespace;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -44,11 +45,27 @@ pub(super) async fn hint(arguments: &Delete, refused: &Document, session: &Sessi
         return Some(refusals::despite_children(session, namespace).await);
     }
     let lacks_right = format!("may not {}", Right::namespace("delete", namespace));
+    let no_anchor = format!("subnamespaceanchors.hnc.x-k8s.io {namespace:?} not found");
+    if session.names_namespace && reason.ends_with(&no_anchor) {
+        return sub_namespace(session, namespace).await;
+    }
     if session.names_namespace || !reason.ends_with(&lacks_right) {
         return None;
     }
     let found = session.call(session.all::<Namespace>().get_metadata(namespace)).await;
     parent_to_name(namespace, found.ok().map(|it| it.metadata).as_ref())
+}
+
+/// How to delete a namespace by its `SubNamespace`, if the namespace that was named with -n has one of that name.
+async fn sub_namespace(session: &Session, name: &str) -> Option<String> {
+    let parent = &*session.namespace;
+    let found = session.call(session.within::<SubNamespace>(parent).get_metadata_opt(name)).await;
+    found.ok().flatten().map(|_| {
+        format!(
+            "SubNamespace {name} in {parent} is of Accurate's hierarchy: `kubectl delete subnamespaces.accurate.cybozu.com {name} -n {parent}` \
+             deletes it, and its namespace with it."
+        )
+    })
 }
 
 /// What a user may try who may not delete the namespace; `found` is its metadata, if they may read it.
@@ -73,7 +90,10 @@ pub(super) async fn plan(arguments: &Delete, session: &Session) -> Result<Planne
         return Ok((change, cluster_preview.try_all(&[]).await?));
     }
     if structure.namespaces.contains_key(name) {
-        is_in(named, forest, name)?;
+        is_in(named, forest, name).map_err(|failure| match below_accurate(forest, name) {
+            Some(way) => failure.with_hint(way),
+            None => failure,
+        })?;
     }
     let holder = holder(&cluster_preview, named, name);
     let stays =
