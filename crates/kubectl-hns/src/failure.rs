@@ -183,8 +183,8 @@ impl Problem {
     pub(crate) fn hint(&self) -> Option<String> {
         let text = match self {
             _ if self.is_not_installed() => {
-                "The cluster does not know hnc.x-k8s.io/v1alpha2. Either hns is not installed there (check --context), or its definitions were \
-                 deleted (`kubectl hns doctor` says so)."
+                "Either hns is not installed in this cluster (check --context), or a definition of hnc.x-k8s.io/v1alpha2 was deleted \
+                 (`kubectl hns doctor` says which)."
             }
             Self::Refused(status) if status.message.contains("custom resource definition is terminating") => {
                 DEFINITIONS_GO

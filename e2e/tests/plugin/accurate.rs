@@ -145,6 +145,52 @@ async fn who_may_not_read_a_namespace_is_told_what_is_possible() {
     refused.fails("Error: t-sub has no subnamespace anchor in t-root\nt-sub is a sub-namespace of t-root in Accurate's hierarchy: ");
 }
 
+/// The API server judges a `ResourceQuota` that the user may not read.
+#[tokio::test]
+async fn a_plan_knows_of_a_quota_that_the_user_may_not_read() {
+    const RBAC: &str = "rbac.authorization.k8s.io";
+    let world = world().await;
+    world.create_root("u-root").await;
+    world.create_plain_sub("u-sub", "u-root").await;
+    let allowing = |groups: &[&str], resources: &[&str], verbs: &[&str]| json!({ "apiGroups": groups, "resources": resources, "verbs": verbs });
+    let groups = ["", RBAC, "accurate.cybozu.com", "hnc.x-k8s.io"];
+    let resources = [
+        "namespaces",
+        "secrets",
+        "configmaps",
+        "roles",
+        "rolebindings",
+        "subnamespaces",
+        "hierarchyconfigurations",
+        "subnamespaceanchors",
+    ];
+    let rules = [
+        allowing(&groups, &resources, &["get", "list"]),
+        allowing(&["accurate.cybozu.com"], &["subnamespaces"], &["create"]),
+    ];
+    let api = format!("{RBAC}/v1");
+    let role = json!({ "apiVersion": api, "kind": "ClusterRole", "metadata": { "name": "u-reader" }, "rules": rules });
+    let binding = json!({
+        "apiVersion": api, "kind": "ClusterRoleBinding", "metadata": { "name": "u-reader" },
+        "roleRef": { "apiGroup": RBAC, "kind": "ClusterRole", "name": "u-reader" },
+        "subjects": [{ "apiGroup": RBAC, "kind": "User", "name": "quinn" }],
+    });
+    world.fixture.apply(&[role, binding]).await;
+    world.until_planned("sub create u-new u-root --as quinn", "This would be allowed.").await;
+    let none = json!({ "count/subnamespaces.accurate.cybozu.com": "0" });
+    let quota = json!({
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": "u", "namespace": "u-root" },
+        "spec": { "hard": none },
+    });
+    world.fixture.apply(&[quota]).await;
+    // The control plane looks for new kinds every half minute.
+    let status = json!({ "status": { "hard": none, "used": none } }).to_string();
+    let patch =
+        ["patch", "quota", "u", "--subresource=status", "--type=merge", "-n", "u-root", "-p", &status];
+    world.fixture.cluster.kubectl().args(patch).ok().await.unwrap();
+    world.until_planned("sub create u-new u-root --as quinn", "exceeded quota: u").await;
+}
+
 #[tokio::test]
 async fn who_looks_for_a_namespace_of_hnc_is_told_where_it_is() {
     let world = world().await;

@@ -164,12 +164,14 @@ pub(super) fn on_current_state(intents: &[Intent]) -> impl Iterator<Item = &Inte
     intents.iter().take(1).chain(forms.take(usize::from(is_labelled)))
 }
 
-/// The decision of the rules, unless the API server had no answer of the webhook, without which it refuses the change, or a policy refuses
-/// it, which is none of the rules.
+/// The decision of the rules, unless the API server had no answer of the webhook, without which it refuses the change, or what is none of
+/// the rules refuses it: a policy, or a `ResourceQuota` that the user may not read.
 fn unless_refused_otherwise(decision: Decision, answer: Option<Decision>) -> Decision {
     let counts = |answer: &Decision| match answer {
         Decision::Unknown { .. } => true,
-        Decision::Refused { message, .. } => message.contains("ValidatingAdmissionPolicy "),
+        Decision::Refused { message, .. } => {
+            ["ValidatingAdmissionPolicy ", "exceeded quota: "].iter().any(|it| message.contains(it))
+        }
         Decision::Allowed { .. } => false,
     };
     answer.filter(counts).unwrap_or(decision)

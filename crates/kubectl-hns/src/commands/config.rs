@@ -112,6 +112,7 @@ fn text(config: &HNCConfiguration, paint: Paint) -> String {
     for resource in &status.resources {
         text.push_str(&synchronized(resource));
     }
+    let mut may_be_renamed = false;
     for spec in config.spec.resources.iter().flatten() {
         let group = spec.group.as_deref().unwrap_or_default();
         let mode = spec.mode.clone().unwrap_or(SynchronizationMode::Propagate);
@@ -122,6 +123,7 @@ fn text(config: &HNCConfiguration, paint: Paint) -> String {
             let yet = if is_faulty { "" } else { " yet" };
             let name = kinds::full_name(&spec.resource, group);
             text.line(format!("* Not in effect{yet}: {name} ({mode:?})"));
+            may_be_renamed |= !is_faulty && !status.resources.iter().any(|it| is_about(spec, it));
         }
     }
     let is_left =
@@ -131,7 +133,9 @@ fn text(config: &HNCConfiguration, paint: Paint) -> String {
         // Without an entry, an enforced kind is propagated.
         match &left.mode {
             _ if !kinds::is_enforced(&left.group, &left.resource) => {
-                text.line(format!("* Not in effect yet: {name} is no longer configured"));
+                // An entry may have another name of the same resource, such as its plural.
+                let by_name = if may_be_renamed { " by this name" } else { "" };
+                text.line(format!("* Not in effect yet: {name} is no longer configured{by_name}"));
             }
             Some(SynchronizationMode::Propagate) | None => {}
             Some(_) => text.line(format!("* Not in effect yet: {name} (Propagate)")),
@@ -395,7 +399,7 @@ mod tests {
              * Propagating: services (/v1)\n* Propagating: roles (rbac.authorization.k8s.io/v1)\n\
              * AllowPropagate: rolebindings (rbac.authorization.k8s.io/v1)\n\
              * Not in effect yet: secrets (AllowPropagate)\n* Not in effect: nonsense (Propagate)\n* Not in effect yet: jobs (Remove)\n\
-             * Not in effect yet: events.events.k8s.io (Remove)\n* Not in effect yet: services is no longer configured\n\
+             * Not in effect yet: events.events.k8s.io (Remove)\n* Not in effect yet: services is no longer configured by this name\n\
              * Not in effect yet: rolebindings.rbac.authorization.k8s.io (Propagate)\n\nLimits of trees:\n\
              * below acme: at most 10 namespaces, at most 2 levels, names that match acme-.*\n\
              * below b: at most 1 namespace, at most 1 level, names that match \"\"\n\nConditions:\n\

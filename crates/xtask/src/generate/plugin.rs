@@ -22,7 +22,10 @@ fn add_program(program: Program, pages: &mut Vec<Generated>) -> anyhow::Result<(
     let binary = program.binary();
     let mut root = kubectl_hns::cli::command(program).term_width(100).disable_help_subcommand(true);
     root.build();
-    let mut reference = format!("<!-- {NOTICE} -->\n\n# {}\n\n", program.words());
+    let words = program.words();
+    let mut reference = format!(
+        "<!-- {NOTICE} -->\n\n# {words}\n\n`{words} help COMMAND` prints what `{words} COMMAND --help` prints. This page leaves out the command `help`.\n\n"
+    );
     add(&root, binary, 1, &mut reference, pages)?;
     for command in root.get_subcommands() {
         add_all(command, binary, &mut reference, pages)?;

@@ -69,6 +69,16 @@ impl World {
         .unwrap();
     }
 
+    /// Plans a command until the plan says this.
+    pub(super) async fn until_planned(&self, words: &str, wanted: &str) {
+        eventually(&format!("plan {words}: {wanted}"), PATIENCE, async || {
+            let output = self.run(&format!("plan {words}")).await;
+            if output.stdout.contains(wanted) { Ok(()) } else { Err(format!("{output:?}")) }
+        })
+        .await
+        .unwrap();
+    }
+
     /// Runs a command until it is refused for this reason: until the API server has seen the user's rights.
     pub(super) async fn until_refused(&self, words: &str, reason: &str) -> Output {
         eventually(&format!("{words}: {reason}"), PATIENCE, async || {

@@ -246,7 +246,7 @@ impl Review<'_> {
             )])
             .into());
         }
-        managed_keys::check(self.forest.settings(), labels, annotations)
+        managed_keys::check(self.forest.settings(), [labels, annotations], [&[], &[]])
     }
 
     /// Rows 3 and 4.

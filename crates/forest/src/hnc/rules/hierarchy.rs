@@ -110,6 +110,13 @@ struct Review<'a> {
 }
 
 impl Review<'_> {
+    /// What was there before does not keep anyone from changing the rest: the settings may have changed since.
+    fn added_keys_are_managed(&self) -> Check {
+        let Request { old, new, .. } = self.request;
+        let before = [&*old.labels, &old.annotations];
+        managed_keys::check(self.forest.settings(), [&new.labels, &new.annotations], before)
+    }
+
     fn judge(&self) -> Check<Verdict> {
         if self.request.operation == Operation::Delete && self.request.old.parent.is_none() {
             self.user_may_change_the_rest()?;
@@ -117,7 +124,7 @@ impl Review<'_> {
             return Ok(Verdict::allow());
         }
         self.both_are_managed()?;
-        managed_keys::check(self.forest.settings(), &self.request.new.labels, &self.request.new.annotations)?;
+        self.added_keys_are_managed()?;
         if self.is_restored() {
             return Ok(Verdict::allow());
         }

@@ -11,11 +11,13 @@ use crate::hnc::settings::{Settings, is_of_a_hierarchy};
 const MOST: usize = 64;
 const MOST_BYTES: usize = 16 << 10;
 
-/// Every key must be managed and valid, and so must the values of labels; all faults are reported at once.
+type Pairs<'a> = &'a [(String, String)];
+
+/// Every key must be managed and valid, and so must the values of labels, except of those `before`; all faults are reported at once.
 pub(super) fn check(
     settings: &Settings,
-    labels: &[(String, String)],
-    annotations: &[(String, String)],
+    [labels, annotations]: [Pairs<'_>; 2],
+    [labels_before, annotations_before]: [Pairs<'_>; 2],
 ) -> Check {
     let of_label = |(key, value): &(String, String)| {
         let fault = qualified_name_fault(key).or_else(|| {
@@ -38,8 +40,8 @@ pub(super) fn check(
     let too_many =
         [("spec.labels", labels), ("spec.annotations", annotations)].into_iter().filter_map(too_many);
     let causes: Vec<Cause> = too_many
-        .chain(labels.iter().flat_map(of_label))
-        .chain(annotations.iter().filter_map(of_annotation))
+        .chain(labels.iter().filter(|it| !labels_before.contains(it)).flat_map(of_label))
+        .chain(annotations.iter().filter(|it| !annotations_before.contains(it)).filter_map(of_annotation))
         .collect();
     if causes.is_empty() { Ok(()) } else { Err(Denial::invalid(causes).into()) }
 }
@@ -74,21 +76,23 @@ mod tests {
         pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect()
     }
 
+    const NONE: [Pairs<'_>; 2] = [&[], &[]];
+
     #[test]
     fn there_are_limits() {
         let settings = crate::cluster::settings();
         let many = |count: usize, value: &str| -> Vec<(String, String)> {
             (0..count).map(|number| (format!("k{number}"), value.to_owned())).collect()
         };
-        let refused = |labels: &[(String, String)], annotations: &[(String, String)]| match check(
-            &settings,
-            labels,
-            annotations,
-        ) {
-            Err(Verdict::Deny(denial)) => {
-                denial.message.contains("at most 64 of them, of at most 16384 bytes")
-            }
-            _ => false,
+        let refused = |labels: Pairs<'_>, annotations: Pairs<'_>| {
+            // Also where they were there before.
+            let both = [labels, annotations];
+            [[&[][..], &[]], both].into_iter().all(|before| match check(&settings, both, before) {
+                Err(Verdict::Deny(denial)) => {
+                    denial.message.contains("at most 64 of them, of at most 16384 bytes")
+                }
+                _ => false,
+            })
         };
         assert!(!refused(&many(MOST, "v"), &many(MOST, "v")));
         assert!(refused(&many(MOST + 1, "v"), &[]) && refused(&[], &many(MOST + 1, "v")));
@@ -100,11 +104,15 @@ mod tests {
         let settings = Settings::new("hnc-system", [""; 0], ".*").unwrap();
         let settings = settings.managing(&["team", "cost/.*|x y"], &["note"]).unwrap();
         assert_eq!(
-            check(&settings, &pairs(&[("team", "red"), ("cost/center", "")]), &pairs(&[("note", "a b")])),
+            check(
+                &settings,
+                [&pairs(&[("team", "red"), ("cost/center", "")]), &pairs(&[("note", "a b")])],
+                NONE
+            ),
             Ok(())
         );
         let labels = pairs(&[("teams", "red"), ("team", "-red"), ("x y", "z")]);
-        let Err(Verdict::Deny(denial)) = check(&settings, &labels, &pairs(&[("other", "")])) else {
+        let Err(Verdict::Deny(denial)) = check(&settings, [&labels, &pairs(&[("other", "")])], NONE) else {
             panic!("allowed");
         };
         assert_eq!(denial.kind, DenialKind::Invalid);
@@ -123,8 +131,8 @@ mod tests {
         for key in
             ["hnc.x-k8s.io/included-namespace", "a.tree.hnc.x-k8s.io/depth", "accurate.cybozu.com/parent"]
         {
-            assert!(check(&settings, &pairs(&[(key, "true")]), &[]).is_err(), "{key}");
-            assert!(check(&settings, &[], &pairs(&[(key, "true")])).is_err(), "{key}");
+            assert!(check(&settings, [&pairs(&[(key, "true")]), &[]], NONE).is_err(), "{key}");
+            assert!(check(&settings, [&[], &pairs(&[(key, "true")])], NONE).is_err(), "{key}");
         }
     }
 }

@@ -68,8 +68,14 @@ pub fn exceeded(excess: &Excess) -> Denial {
 
 /// The denial of an increase that could not be decided in time.
 pub fn undecided(namespace: &str, pending: Pending) -> Denial {
+    let lasting = match pending {
+        Pending::LimitsUnknown => {
+            "; if this lasts, a definition (CRD) of hns is missing: `kubectl hns doctor` says what to do"
+        }
+        _ => "",
+    };
     Denial::unavailable(format!(
-        "the hierarchical quota of namespace {namespace:?} could not be checked: {pending}; try again in a moment"
+        "the hierarchical quota of namespace {namespace:?} could not be checked: {pending}; try again in a moment{lasting}"
     ))
 }
 

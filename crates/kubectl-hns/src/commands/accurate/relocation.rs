@@ -142,7 +142,7 @@ pub(crate) async fn graft(arguments: &Graft, session: &Session, terminal: &Termi
     if PERMANENT.contains(&&**name) {
         terminal.note(&format!(
             "Kubernetes never deletes namespace {name}, so SubNamespace {to}/{name} cannot be deleted; `kubectl accurate sub cut {name}` \
-             makes it a root namespace again"
+             makes it a root namespace"
         ));
     }
     Ok(())

@@ -52,7 +52,7 @@ impl Findings {
         for (key, facts) in &all {
             let copies = facts.iter().filter(|it| is_copied(it));
             let copies: BTreeMap<&Name, _> = copies.map(|it| (&it.namespace, mode(it))).collect();
-            found.stays += copies.values().filter(|mode| **mode != Some(HopMode::Update)).count();
+            found.stays += copies.values().filter(|mode| **mode == Some(HopMode::Create)).count();
             for source in facts.iter().filter(|it| !is_copied(it) && it.inherited_from.is_none()) {
                 found.add(&forest, (key, source), &copies);
             }

@@ -177,6 +177,13 @@ fn row_3_labels_and_annotations_have_to_be_managed() {
             ],
         ),
     );
+    let mut kept = request.clone();
+    kept.old.labels = vec![pair("team", "blue"), pair("a/b", ""), pair("accurate.cybozu.com/x", "")];
+    kept.old.annotations.clone_from(&request.new.annotations);
+    let changed = judge(&mut Cluster::draw("child").forest(), &kept, &[], |_| ());
+    check("another value", &changed, &Denied(Invalid, &["spec.labels: Invalid value: \"team\""]));
+    kept.old.labels.push(pair("team", "red"));
+    check("as before", &judge(&mut Cluster::draw("child").forest(), &kept, &[], |_| ()), &Allowed);
     let Verdict::Deny(denial) = verdict else { panic!("{verdict:?}") };
     let fields: Vec<&str> = denial.causes.iter().map(|cause| &*cause.field).collect();
     assert_eq!(fields, ["spec.labels", "spec.labels", "spec.labels", "spec.annotations", "spec.annotations"]);
