@@ -69,9 +69,8 @@ pub fn exceeded(excess: &Excess) -> Denial {
 /// The denial of an increase that could not be decided in time.
 pub fn undecided(namespace: &str, pending: Pending) -> Denial {
     let lasting = match pending {
-        Pending::LimitsUnknown => {
-            "; if this lasts, a definition (CRD) of hns is missing: `kubectl hns doctor` says what to do"
-        }
+        // The controller may not run, or the definition of the quotas was deleted.
+        Pending::LimitsUnknown => "; if this lasts, `kubectl hns doctor` says what to do",
         _ => "",
     };
     Denial::unavailable(format!(
