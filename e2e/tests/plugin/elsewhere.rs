@@ -45,7 +45,7 @@ async fn an_installation_in_another_namespace_is_found() {
     assert_eq!((absent.code, &*absent.stderr), (Some(1), "Error: 1 thing is wrong\n"), "{absent:?}");
     for words in ["convert default --to hnc --yes", "convert default --to sub --yes"] {
         let unknown = hns(words, &[]).await;
-        let hint = "\nThe cluster does not know hnc.x-k8s.io/v1alpha2. Either hns is not installed there";
+        let hint = "\nEither hns is not installed in this cluster (check --context), or a definition of hnc.x-k8s.io/v1alpha2";
         unknown.fails("Error reading namespace default: the API server does not serve this kind\n");
         assert!(unknown.stderr.contains(hint), "{unknown:?}");
     }
