@@ -222,7 +222,10 @@ fn what_cannot_be_decided_is_a_server_error_and_what_is_outdated_a_conflict() {
     for pending in [Pending::StatesUnknown, Pending::LimitsUnknown, Pending::OthersPending, Pending::Full] {
         let denial = undecided("a", pending);
         assert_eq!(denial.kind, DenialKind::Unavailable);
-        assert!(denial.message.contains("\"a\"") && denial.message.ends_with("try again in a moment"));
+        let (what, hint) = denial.message.split_once("; try again in a moment").unwrap();
+        assert!(what.contains("namespace \"a\" could not be checked"), "{what}");
+        // Only this can last: the controller does not run, or has nothing to write.
+        assert_eq!(hint.contains("if this lasts"), pending == Pending::LimitsUnknown, "{hint}");
     }
     assert_eq!(outdated("a").kind, DenialKind::Conflict);
 }
