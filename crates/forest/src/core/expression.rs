@@ -46,6 +46,7 @@ struct OnlyAsInGo {
 
 impl OnlyAsInGo {
     const MOST: u64 = 1000;
+    const UNICODE: &str = "Go knows other classes '\\p'; write the characters";
     const CLASS: &str = "in a class of characters, '[', '&&', '--' and '~~' mean something else in Go; write '\\' before each of \
                          these characters";
 
@@ -101,6 +102,7 @@ impl ast::Visitor for OnlyAsInGo {
         match ast {
             Ast::Repetition(repetition) => self.repetition(repetition),
             Ast::Literal(literal) => Self::literal(literal),
+            Ast::ClassUnicode(_) => Err(Self::UNICODE),
             Ast::Flags(set) => Self::flags(&set.flags),
             Ast::Group(group) => match &group.kind {
                 GroupKind::NonCapturing(flags) => Self::flags(flags),
@@ -136,6 +138,7 @@ impl ast::Visitor for OnlyAsInGo {
     fn visit_class_set_item_pre(&mut self, item: &ClassSetItem) -> Result<(), Self::Err> {
         match item {
             ClassSetItem::Bracketed(_) => Err(Self::CLASS),
+            ClassSetItem::Unicode(_) => Err(Self::UNICODE),
             ClassSetItem::Literal(literal) => Self::literal(literal),
             ClassSetItem::Range(range) => Self::literal(&range.start).and(Self::literal(&range.end)),
             _ => Ok(()),
@@ -187,6 +190,8 @@ mod tests {
             "(?-u:a)",
             "(?R)a",
             "(?P<a.b>x)",
+            r"\p{Alphabetic}",
+            r"[\p{Alphabetic}_]",
         ] {
             assert!(compile_as_in_go(pattern).is_err(), "{pattern}");
             assert!(Regex::new(pattern).is_ok(), "{pattern}: not because of Go");

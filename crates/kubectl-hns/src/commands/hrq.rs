@@ -214,7 +214,7 @@ fn above(namespace: &str, sources: &str, limits: &str) -> Option<String> {
         )
     };
     let too = if own.is_empty() { "" } else { ", too" };
-    let text = format!("quotas of namespaces above limit {namespace}{too}: {}{decisive}", above.join(", "));
+    let text = format!("namespaces above {namespace} have quotas{too}: {}{decisive}", above.join(", "));
     (!above.is_empty()).then(|| printable(&text).into_owned())
 }
 
@@ -314,13 +314,13 @@ mod tests {
         assert_eq!(
             above("team", "acme/all@1f,team/own@2e", limits).as_deref(),
             Some(
-                "quotas of namespaces above limit team, too: acme/all. The least that is left of each resource (all of it at first; a \
+                "namespaces above team have quotas, too: acme/all. The least that is left of each resource (all of it at first; a \
                  change of less than 10 percentage points may not be shown, and others only after 30 s): services: acme/all, 25% of 4 left"
             )
         );
         assert_eq!(
             above("team", "acme/all@1f", "").as_deref(),
-            Some("quotas of namespaces above limit team: acme/all")
+            Some("namespaces above team have quotas: acme/all")
         );
         assert_eq!(above("team", "team/own@2e", limits), None);
         assert_eq!(above("team", "", ""), None);
