@@ -47,7 +47,7 @@ pub use crate::dialects::{Fact, Forest};
 pub use crate::hnc::anchor::AnchorState;
 pub use crate::hnc::condition::{Condition, Reason};
 pub use crate::hnc::fact::{AnchorFact, CrdState, HierarchyFact, HierarchyStatus};
-pub use crate::hnc::settings::{Identity, Settings};
+pub use crate::hnc::settings::{Identity, Settings, group_in};
 pub use crate::hnc::tracking::{is_tracking_key, tracking_keys};
 pub use crate::hnc::tree_limit::{TreeFault, TreeLimit};
 pub use crate::hnc::{configuration, exceptions, exclusion, keys, plan, rules, why};

@@ -9,16 +9,16 @@ use std::fmt::Display;
 use forest::hnc::naming::{ALL, Naming, Namings, Pending};
 use forest::rules::{Answer, Denial, DenialKind, ParentChange, Question};
 use forest::{Forest, Name};
+use hns_api::SubnamespaceAnchor;
+use hns_api::accurate::SubNamespace;
 use hns_api::names::MISSING_PARENTS;
 use hns_cluster::error_text::error_text;
 use hns_cluster::namings;
 use k8s_openapi::jiff::Timestamp;
+use kube::CustomResourceExt;
 use tokio::time::timeout_at;
 
 use crate::questions::Asker;
-
-const ANCHORS: &str = "subnamespaceanchors.hnc.x-k8s.io";
-const SUB_NAMESPACES: &str = "subnamespaces.accurate.cybozu.com";
 
 /// The list has no room.
 const FULL: &str = "too many requests name missing parents at this moment; create the parent first, or try again in two minutes";
@@ -84,11 +84,12 @@ impl Asker<'_> {
         }
         let waiting = async {
             let anchors = namings::holders_of_waiting(self.client, parent).await;
-            let mut waiting = anchors.map_err(|error| unlisted(parent, ANCHORS, &error))?;
+            let mut waiting =
+                anchors.map_err(|error| unlisted(parent, SubnamespaceAnchor::crd_name(), &error))?;
             waiting.retain(|holder| naming.lacks_consent(holder));
             if has_sub_namespaces {
                 let holders = namings::holders_of_sub_namespaces(self.client, parent).await;
-                let holders = holders.map_err(|error| unlisted(parent, SUB_NAMESPACES, &error))?;
+                let holders = holders.map_err(|error| unlisted(parent, SubNamespace::crd_name(), &error))?;
                 // The rule judges those that are known.
                 let is_known =
                     |holder: &Name| self.forest.read(|forest| forest.has_sub_namespace(holder, parent));

@@ -112,23 +112,15 @@ async fn sub_namespaces_are_created_with_labels_and_deleted() {
 /// The hints for a user with rights in the parent only name no command that fails.
 #[tokio::test]
 async fn who_may_not_read_a_namespace_is_told_what_is_possible() {
-    const RBAC: &str = "rbac.authorization.k8s.io";
     let world = world().await;
     world.create_root("t-root").await;
     world.create_plain_sub("t-sub", "t-root").await;
     world.create_namespace("t-lone").await;
-    let groups = ["accurate.cybozu.com", "hnc.x-k8s.io"];
-    let rules = json!([{ "apiGroups": groups, "resources": ["*"], "verbs": ["*"] }]);
     for namespace in ["t-root", "t-lone"] {
-        let metadata = json!({ "name": "t", "namespace": namespace });
-        let api = format!("{RBAC}/v1");
-        let role = json!({ "apiVersion": api, "kind": "Role", "metadata": metadata, "rules": rules });
-        let binding = json!({
-            "apiVersion": api, "kind": "RoleBinding", "metadata": metadata,
-            "roleRef": { "apiGroup": RBAC, "kind": "Role", "name": "t" },
-            "subjects": [{ "apiGroup": RBAC, "kind": "User", "name": "dana" }],
-        });
-        world.fixture.apply(&[role, binding]).await;
+        let steps = &world.steps;
+        steps.make_admin(namespace, "dana").await.unwrap();
+        steps.create_role(namespace, "t", (&["*"], "accurate.cybozu.com", "*")).await.unwrap();
+        steps.create_binding(namespace, "t", ("Role", "t"), "dana").await.unwrap();
     }
     let refused =
         world.until_refused("sub create t-low t-lone --as dana", "neither a root nor a sub namespace").await;
@@ -151,7 +143,6 @@ async fn a_plan_knows_of_a_quota_that_the_user_may_not_read() {
     const RBAC: &str = "rbac.authorization.k8s.io";
     let world = world().await;
     world.create_root("u-root").await;
-    world.create_plain_sub("u-sub", "u-root").await;
     let allowing = |groups: &[&str], resources: &[&str], verbs: &[&str]| json!({ "apiGroups": groups, "resources": resources, "verbs": verbs });
     let groups = ["", RBAC, "accurate.cybozu.com", "hnc.x-k8s.io"];
     let resources = [
@@ -177,17 +168,7 @@ async fn a_plan_knows_of_a_quota_that_the_user_may_not_read() {
     });
     world.fixture.apply(&[role, binding]).await;
     world.until_planned("sub create u-new u-root --as quinn", "This would be allowed.").await;
-    let none = json!({ "count/subnamespaces.accurate.cybozu.com": "0" });
-    let quota = json!({
-        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": "u", "namespace": "u-root" },
-        "spec": { "hard": none },
-    });
-    world.fixture.apply(&[quota]).await;
-    // The control plane looks for new kinds every half minute.
-    let status = json!({ "status": { "hard": none, "used": none } }).to_string();
-    let patch =
-        ["patch", "quota", "u", "--subresource=status", "--type=merge", "-n", "u-root", "-p", &status];
-    world.fixture.cluster.kubectl().args(patch).ok().await.unwrap();
+    world.fixture.apply_full_quota("u-root", "u", "count/subnamespaces.accurate.cybozu.com").await;
     world.until_planned("sub create u-new u-root --as quinn", "exceeded quota: u").await;
 }
 

@@ -130,6 +130,21 @@ impl Fixture {
         plugin(&words, &[]).await.unwrap()
     }
 
+    /// Creates a quota that leaves no room for objects of `counted`, such as `count/RESOURCE`. The control plane looks for new kinds every
+    /// half minute, so the status is written here.
+    pub(crate) async fn apply_full_quota(&self, namespace: &str, name: &str, counted: &str) {
+        let none = json!({ counted: "0" });
+        let quota = json!({
+            "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": name, "namespace": namespace },
+            "spec": { "hard": none },
+        });
+        self.apply(&[quota]).await;
+        let status = json!({ "status": { "hard": none, "used": none } }).to_string();
+        let patch =
+            ["patch", "quota", name, "--subresource=status", "--type=merge", "-n", namespace, "-p", &status];
+        self.cluster.kubectl().args(patch).ok().await.unwrap();
+    }
+
     /// Runs `kubectl accurate` as the administrator.
     pub(crate) async fn accurate(&self, words: &str) -> Output {
         accurate(&self.kubeconfig, words).await.unwrap()

@@ -323,17 +323,7 @@ async fn the_new_anchor_hands_down_what_the_old_one_did() {
 #[tokio::test]
 async fn a_quota_on_anchors_refuses_before_the_first_write() {
     let (live, scene) = (live().await, Scene::plant("mq").await);
-    let counted = "count/subnamespaceanchors.hnc.x-k8s.io";
-    let none = json!({ counted: "0" });
-    let quota = json!({
-        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": "few", "namespace": scene.to },
-        "spec": { "hard": none },
-    });
-    live.apply(&[quota]).await;
-    let status = json!({ "status": { "hard": none, "used": none } }).to_string();
-    let patch =
-        ["patch", "quota", "few", "--subresource=status", "--type=merge", "-n", &scene.to, "-p", &status];
-    live.cluster.kubectl().args(patch).ok().await.unwrap();
+    live.apply_full_quota(&scene.to, "few", "count/subnamespaceanchors.hnc.x-k8s.io").await;
     let Scene { sub, to, from, .. } = &scene;
     let said = "is forbidden: exceeded quota: few, requested: count/subnamespaceanchors.hnc.x-k8s.io=1";
     let refused = live.hns(&format!("move {sub} --to {to} --yes")).await;

@@ -3,7 +3,6 @@
 //! Errors are the end of a sentence that names the key and the value.
 
 use forest::{OnConflict, expression};
-use hns_api::accurate;
 use regex::Regex;
 
 use super::FailurePolicy;
@@ -100,8 +99,7 @@ pub fn anchored_regex(value: &str) -> Result<Regex, String> {
 /// What is wrong with it.
 pub fn managed_key(value: &str) -> Result<Regex, String> {
     anchored_regex(value)?;
-    let plain = value.replace('\\', "");
-    if let Some(group) = [hns_api::GROUP, accurate::GROUP].into_iter().find(|group| plain.contains(group)) {
+    if let Some(group) = forest::group_in(&value.replace('\\', "")) {
         return Err(format!("the keys of {group} cannot be managed"));
     }
     Regex::new(value).map_err(|error| expression::fault(&error))

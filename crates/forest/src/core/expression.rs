@@ -61,12 +61,11 @@ impl OnlyAsInGo {
     }
 
     fn flags(flags: &Flags) -> Result<(), &'static str> {
-        let is_known = |flag: Flag| !matches!(flag, Flag::Unicode | Flag::CRLF | Flag::IgnoreWhitespace);
-        let known = flags.items.iter().all(|item| match item.kind {
-            FlagsItemKind::Flag(flag) => is_known(flag),
-            FlagsItemKind::Negation => true,
-        });
-        if known { Ok(()) } else { Err("of the flags, Go knows only 'i', 'm', 's' and 'U'") }
+        let unknown = [Flag::Unicode, Flag::CRLF, Flag::IgnoreWhitespace].map(FlagsItemKind::Flag);
+        if flags.items.iter().any(|item| unknown.contains(&item.kind)) {
+            return Err("of the flags, Go knows only 'i', 'm', 's' and 'U'");
+        }
+        Ok(())
     }
 
     fn repetition(&mut self, repetition: &ast::Repetition) -> Result<(), &'static str> {

@@ -108,7 +108,7 @@ impl Settings {
 
     /// Whether the hierarchy manages this label of namespaces. The keys of a hierarchy are never managed by a pattern.
     pub fn is_managed_label(&self, key: &str) -> bool {
-        !is_of_a_hierarchy(key) && self.managed_labels.is_match(key)
+        group_in(key).is_none() && self.managed_labels.is_match(key)
     }
 
     /// The patterns of managed labels, then those of managed annotations, with anchors: `^(?:…)$`.
@@ -118,7 +118,7 @@ impl Settings {
 
     /// Whether the hierarchy manages this annotation of namespaces.
     pub fn is_managed_annotation(&self, key: &str) -> bool {
-        !is_of_a_hierarchy(key) && self.managed_annotations.is_match(key)
+        group_in(key).is_none() && self.managed_annotations.is_match(key)
     }
 
     /// Whether propagation ignores this label or annotation of objects: it is neither copied nor compared.
@@ -156,9 +156,9 @@ impl Settings {
     }
 }
 
-/// Whether this is a key of a hierarchy, HNC's or Accurate's.
-pub(crate) fn is_of_a_hierarchy(key: &str) -> bool {
-    [keys::GROUP, crate::accurate::keys::GROUP].iter().any(|group| key.contains(group))
+/// The group of a hierarchy, HNC's or Accurate's, that this key contains.
+pub fn group_in(key: &str) -> Option<&'static str> {
+    [keys::GROUP, crate::accurate::keys::GROUP].into_iter().find(|group| key.contains(group))
 }
 
 #[cfg(test)]

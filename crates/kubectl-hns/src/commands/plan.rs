@@ -24,7 +24,8 @@ use crate::{Failure, Terminal, user_rights};
 /// Lists all objects of propagated kinds that would be created, updated, overwritten or deleted, all labels of namespaces that would
 /// change, and totals; as text without the objects of namespaces that would be deleted. Leaves out Secrets of types that are never
 /// propagated, also where they are deleted with their namespace. Shows whether the change would be refused, with the code and the
-/// message; the exit code is 1 in that case. It is 0 if the change would be allowed, and also if it is unknown whether it would be. Nothing is written.
+/// message; the exit code is 1 in that case. It is 0 if the change would be allowed, and also if it is unknown whether it would be.
+/// Nothing is written.
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true)]
 pub(crate) struct Arguments {

@@ -4,7 +4,7 @@ use super::{Cause, Check, Denial};
 use crate::core::key_syntax::label_value_fault;
 pub(in crate::hnc) use crate::core::key_syntax::qualified_name_fault;
 use crate::core::labels::Labels;
-use crate::hnc::settings::{Settings, is_of_a_hierarchy};
+use crate::hnc::settings::{Settings, group_in};
 
 /// The most labels, or annotations, of one object, and the most bytes of all of them. They are set on every namespace below, and
 /// a namespace that has become too large cannot be labelled.
@@ -48,8 +48,7 @@ pub(super) fn check(
 
 /// Why no setting can make this key a managed one.
 fn never_managed(key: &str) -> Option<&'static str> {
-    is_of_a_hierarchy(key)
-        .then_some("keys that contain hnc.x-k8s.io or accurate.cybozu.com are never managed")
+    group_in(key).map(|_| "keys that contain hnc.x-k8s.io or accurate.cybozu.com are never managed")
 }
 
 /// A warning if a key is there more than once, with different values: one of them counts.

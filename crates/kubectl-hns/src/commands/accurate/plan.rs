@@ -25,8 +25,9 @@ use crate::{Failure, Terminal, user_rights};
 ///
 /// Lists all objects that would be created, updated, overwritten or deleted, from namespace to namespace (as text without the objects of
 /// namespaces that would be deleted), all labels and annotations of namespaces that would change, and totals. Leaves out Secrets of
-/// types that are never propagated, also where they are deleted with their namespace. Shows whether the change would be refused, with the code and the message; the exit
-/// code is 1 in that case. It is 0 if the change would be allowed, and also if it is unknown whether it would be. Nothing is written.
+/// types that are never propagated, also where they are deleted with their namespace. Shows whether the change would be refused, with
+/// the code and the message; the exit code is 1 in that case. It is 0 if the change would be allowed, and also if it is unknown whether
+/// it would be. Nothing is written.
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true)]
 pub(crate) struct Arguments {

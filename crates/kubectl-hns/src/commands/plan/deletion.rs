@@ -7,6 +7,7 @@ use hns_api::SubnamespaceAnchor;
 use hns_api::accurate::SubNamespace;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::CustomResourceExt;
 
 use super::Planned;
 use crate::cluster_preview::{ClusterPreview, Decision, Document};
@@ -45,7 +46,7 @@ pub(super) async fn hint(arguments: &Delete, refused: &Document, session: &Sessi
         return Some(refusals::despite_children(session, namespace).await);
     }
     let lacks_right = format!("may not {}", Right::namespace("delete", namespace));
-    let no_anchor = format!("subnamespaceanchors.hnc.x-k8s.io {namespace:?} not found");
+    let no_anchor = format!("{} {namespace:?} not found", SubnamespaceAnchor::crd_name());
     if session.names_namespace && reason.ends_with(&no_anchor) {
         return sub_namespace(session, namespace).await;
     }
@@ -61,9 +62,10 @@ async fn sub_namespace(session: &Session, name: &str) -> Option<String> {
     let parent = &*session.namespace;
     let found = session.call(session.within::<SubNamespace>(parent).get_metadata_opt(name)).await;
     found.ok().flatten().map(|_| {
+        let resource = SubNamespace::crd_name();
         format!(
-            "SubNamespace {name} in {parent} is of Accurate's hierarchy: `kubectl delete subnamespaces.accurate.cybozu.com {name} -n {parent}` \
-             deletes it, and its namespace with it."
+            "SubNamespace {name} in {parent} is of Accurate's hierarchy: `kubectl delete {resource} {name} -n {parent}` deletes it, and its \
+             namespace with it."
         )
     })
 }
@@ -90,10 +92,7 @@ pub(super) async fn plan(arguments: &Delete, session: &Session) -> Result<Planne
         return Ok((change, cluster_preview.try_all(&[]).await?));
     }
     if structure.namespaces.contains_key(name) {
-        is_in(named, forest, name).map_err(|failure| match below_accurate(forest, name) {
-            Some(way) => failure.with_hint(way),
-            None => failure,
-        })?;
+        is_in(named, forest, name)?;
     }
     let holder = holder(&cluster_preview, named, name);
     let stays =
@@ -178,14 +177,13 @@ fn below_accurate(forest: &Forest, name: &str) -> Option<String> {
 /// Fails as `delete` does if there is no anchor of the namespace in the one that was named with -n.
 fn is_in(named: Option<&str>, forest: &Forest, name: &str) -> Result<(), Failure> {
     let Some(named) = named.filter(|it| !forest.has_anchor(it, name)) else { return Ok(()) };
-    let parent = forest.parent(name).filter(|_| forest.is_subnamespace(name));
-    let failure = Failure::new(format!("Error: {name} has no subnamespace anchor in {named}"));
-    Err(match parent.filter(|it| ***it != *named) {
-        Some(parent) => failure.with_hint(delete::of_another(name, parent)),
-        None => failure.with_hint(format!(
-            "Without -n, the plan shows the effects of `kubectl delete namespace {name}`."
-        )),
-    })
+    let parent = forest.parent(name).filter(|it| forest.is_subnamespace(name) && ***it != *named);
+    let hint = below_accurate(forest, name)
+        .or_else(|| parent.map(|it| delete::of_another(name, it)))
+        .unwrap_or_else(|| {
+            format!("Without -n, the plan shows the effects of `kubectl delete namespace {name}`.")
+        });
+    Err(Failure::new(format!("Error: {name} has no subnamespace anchor in {named}")).with_hint(hint))
 }
 
 #[cfg(test)]
